@@ -1,0 +1,222 @@
+//! The flights that left New York City in 2013, ranked per aircraft by arrival delay.
+//!
+//! The rows have a column `i`, their number in the file, behind the partition column `tailnum`.
+//! NULL is an aircraft like any other, and a delay of NULL is worse than every other.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use flate2::read::GzDecoder;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::errors::ParquetError;
+use rank_top1::{OrderBy, RankSpec, RowKind, SpecError};
+
+/// Rows of a batch of flights.
+pub const BATCH_ROWS: usize = 8_192;
+
+/// Why the flights, or the recorded changelog, could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlightsError {
+    /// The file could not be opened or read.
+    #[error("cannot read {}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The file is not Parquet.
+    #[error("{} is not readable as Parquet", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: ParquetError,
+    },
+    /// The file does not hold the columns of the flights.
+    #[error("{} does not hold the flights", path.display())]
+    Columns {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: ArrowError,
+    },
+    /// A line of the changelog is not one.
+    #[error("{}:{line}: {problem}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Number of the line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// The file of flights in the repository.
+#[must_use]
+pub fn repository_data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join("flights-2013.parquet")
+}
+
+/// The recorded changelog in the repository.
+#[must_use]
+pub fn repository_changelog() -> PathBuf {
+    crate::conform::repository_golden().join("flights").join("top1-changelog.csv.gz")
+}
+
+/// The columns that are ranked.
+#[must_use]
+pub fn schema() -> SchemaRef {
+    let field = |name: &str, data_type| Field::new(name, data_type, true);
+    Arc::new(Schema::new(vec![
+        field("tailnum", DataType::Utf8),
+        field("i", DataType::Int32),
+        field("arr_delay", DataType::Int32),
+        field("carrier", DataType::Utf8),
+        field("flight", DataType::Int32),
+        field("origin", DataType::Utf8),
+        field("dest", DataType::Utf8),
+    ]))
+}
+
+/// Which flight of each aircraft arrived latest, as a changelog.
+///
+/// # Errors
+///
+/// [`SpecError`] never, unless the columns of [`schema`] cannot be ranked any more.
+pub fn spec() -> Result<RankSpec, SpecError> {
+    RankSpec::builder(schema())
+        .partition_by(["tailnum"])
+        .order_by([OrderBy::desc("arr_delay").nulls_last()])
+        .build()
+}
+
+/// The flights in file order, in batches of [`BATCH_ROWS`] rows.
+///
+/// # Errors
+///
+/// [`FlightsError`] where the file cannot be read or is not the flights.
+pub fn read(path: &Path) -> Result<Vec<RecordBatch>, FlightsError> {
+    let parquet = |source| FlightsError::Parquet { path: path.to_owned(), source };
+    let columns = |source| FlightsError::Columns { path: path.to_owned(), source };
+    let file = File::open(path)
+        .map_err(|source| FlightsError::Io { path: path.to_owned(), source })?;
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file)
+        .and_then(|builder| builder.with_batch_size(BATCH_ROWS).build())
+        .map_err(parquet)?;
+    let mut next_row = 0;
+    let mut batches = Vec::new();
+    for batch in reader {
+        batches.push(ranked_columns(&batch.map_err(columns)?, &mut next_row).map_err(columns)?);
+    }
+    Ok(batches)
+}
+
+fn ranked_columns(batch: &RecordBatch, next_row: &mut i32) -> Result<RecordBatch, ArrowError> {
+    let schema = schema();
+    let first_row = *next_row;
+    *next_row += batch.num_rows() as i32;
+    let columns = schema
+        .fields()
+        .iter()
+        .map(|field| match field.name().as_str() {
+            "i" => Ok(Arc::new(Int32Array::from_iter_values(first_row..*next_row)) as ArrayRef),
+            name => {
+                let column = batch.column_by_name(name).ok_or_else(|| {
+                    ArrowError::SchemaError(format!("column {name} is missing"))
+                })?;
+                cast(column, field.data_type())
+            }
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    RecordBatch::try_new(schema, columns)
+}
+
+/// A recorded changelog: the kinds of its changes, and their rows in the columns of [`schema`].
+#[derive(Clone, Debug)]
+pub struct RecordedChangelog {
+    /// Kind of each change.
+    pub kinds: Vec<RowKind>,
+    /// Row of each change.
+    pub rows: RecordBatch,
+}
+
+/// Reads lines such as `+I,N14228,0,11,UA,1545,EWR,IAH`, in which an empty field is NULL. A file
+/// whose name ends in `.gz` is decompressed.
+///
+/// # Errors
+///
+/// [`FlightsError`] where the file cannot be read or a line is not a change, by its number.
+pub fn read_changelog(path: &Path) -> Result<RecordedChangelog, FlightsError> {
+    let io = |source| FlightsError::Io { path: path.to_owned(), source };
+    let file = File::open(path).map_err(io)?;
+    let reader: Box<dyn Read> = if path.extension().is_some_and(|ending| ending == "gz") {
+        Box::new(GzDecoder::new(file))
+    } else {
+        Box::new(file)
+    };
+    let schema = schema();
+    let mut kinds = Vec::new();
+    let mut texts: Vec<Vec<Option<String>>> = vec![Vec::new(); schema.fields().len()];
+    let mut numbers: Vec<Vec<Option<i32>>> = vec![Vec::new(); schema.fields().len()];
+    for (index, line) in BufReader::new(reader).lines().enumerate() {
+        let line = line.map_err(io)?;
+        let bad = |problem: String| FlightsError::Line {
+            path: path.to_owned(),
+            line: index + 1,
+            problem,
+        };
+        let fields: Vec<&str> = line.split(',').collect();
+        if fields.len() != schema.fields().len() + 1 {
+            return Err(bad(format!(
+                "{} fields where a kind and {} columns belong",
+                fields.len(),
+                schema.fields().len()
+            )));
+        }
+        kinds.push(kind_of(fields[0]).ok_or_else(|| bad(format!("unknown kind {:?}", fields[0])))?);
+        for (column, text) in fields[1..].iter().enumerate() {
+            let text = (!text.is_empty()).then_some(*text);
+            if schema.field(column).data_type() == &DataType::Int32 {
+                let number = text.map(|text| {
+                    text.parse().map_err(|_| {
+                        bad(format!("{text:?} in {} is not a number", schema.field(column).name()))
+                    })
+                });
+                numbers[column].push(number.transpose()?);
+            } else {
+                texts[column].push(text.map(str::to_owned));
+            }
+        }
+    }
+    let columns = texts.into_iter().zip(numbers).zip(schema.fields()).map(|((texts, numbers), field)| {
+        if field.data_type() == &DataType::Int32 {
+            Arc::new(Int32Array::from(numbers)) as ArrayRef
+        } else {
+            Arc::new(StringArray::from(texts)) as ArrayRef
+        }
+    });
+    let rows = RecordBatch::try_new(schema.clone(), columns.collect())
+        .map_err(|source| FlightsError::Columns { path: path.to_owned(), source })?;
+    Ok(RecordedChangelog { kinds, rows })
+}
+
+/// The kind that a recording writes as `+I`, `-U`, `+U` or `-D`.
+#[must_use]
+pub fn kind_of(text: &str) -> Option<RowKind> {
+    match text {
+        "+I" => Some(RowKind::Insert),
+        "-U" => Some(RowKind::UpdateBefore),
+        "+U" => Some(RowKind::UpdateAfter),
+        "-D" => Some(RowKind::Delete),
+        _ => None,
+    }
+}

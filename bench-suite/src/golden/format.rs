@@ -1,0 +1,199 @@
+//! Which recording a line belongs to: told by the fields that it has, and by the name of its file
+//! where these do not tell.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// The recordings that have a documented format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Key columns with the bytes and routing of their key row.
+    KeyGroup,
+    /// Ranges of subtasks, and default max parallelisms.
+    Ranges,
+    /// Ranking jobs.
+    Rank,
+    /// Ranking jobs by a time attribute, where a tie replaces.
+    Dedup,
+    /// Ranking with state that expires.
+    RankTtl,
+    /// Conversions between epoch and local time.
+    Calendar,
+    /// Times at which windows fire.
+    Triggers,
+    /// Zone ids.
+    Zones,
+    /// Slices of windows.
+    Slices,
+    /// Windowed queries.
+    Windows,
+}
+
+impl Format {
+    /// The format of a line with these fields. Extra fields do not matter.
+    #[must_use]
+    pub fn of_fields(fields: &Map<String, Value>) -> Option<Self> {
+        let has = |names: &[&str]| names.iter().all(|name| fields.contains_key(*name));
+        SHAPES.iter().find(|(_, names)| has(names)).map(|(format, _)| *format)
+    }
+
+    /// The format of a file called so without its ending, for lines that lack what tells it.
+    #[must_use]
+    pub fn of_stem(stem: &str) -> Option<Self> {
+        STEMS.iter().find(|(start, _)| stem.starts_with(start)).map(|(_, format)| *format)
+    }
+}
+
+/// Fields that tell a format; the first match counts, so the more special ones stand first.
+const SHAPES: &[(Format, &[&str])] = &[
+    (Format::KeyGroup, &["types", "values", "row_hex"]),
+    (Format::Ranges, &["max_parallelism", "parallelism", "index"]),
+    (Format::Ranges, &["parallelism", "default_max_parallelism"]),
+    (Format::RankTtl, &["rank_range", "ttl_ms", "events"]),
+    (Format::Dedup, &["rank_range", "input", "time_attribute"]),
+    (Format::Rank, &["rank_range", "input"]),
+    (Format::Triggers, &["fn", "zone"]),
+    (Format::Windows, &["window", "events"]),
+    (Format::Slices, &["assigner", "size_ms"]),
+    (Format::Calendar, &["zone", "uses_dst", "epoch_ms"]),
+    (Format::Calendar, &["zone", "uses_dst", "local_ms"]),
+    (Format::Zones, &["zone", "zone_id_of_ok"]),
+];
+
+/// Starts of file names; the first match counts, so the longer ones stand first.
+const STEMS: &[(&str, Format)] = &[
+    ("keygroup_ranges", Format::Ranges),
+    ("keygroup", Format::KeyGroup),
+    ("top1_ttl", Format::RankTtl),
+    ("top1", Format::Rank),
+    ("dedup", Format::Dedup),
+    ("calendar", Format::Calendar),
+    ("triggers", Format::Triggers),
+    ("zones", Format::Zones),
+    ("slices", Format::Slices),
+    ("windows", Format::Windows),
+];
+
+/// A line of a key group recording.
+#[derive(Clone, Debug, Deserialize)]
+pub struct KeyGroupLine {
+    /// Types of the key columns.
+    pub types: Vec<String>,
+    /// Their values.
+    pub values: Vec<Value>,
+    /// The key row.
+    pub row_hex: String,
+    /// The row of the same values outside a key, where it differs.
+    pub serializer_hex: Option<String>,
+    /// Hash of the key row.
+    pub hash: i32,
+    /// Max parallelism → key group.
+    pub groups: std::collections::BTreeMap<String, u16>,
+    /// `max parallelism/parallelism` → subtask.
+    pub index: std::collections::BTreeMap<String, u32>,
+}
+
+/// A line of a recording of ranges.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum RangesLine {
+    /// The groups of a subtask.
+    Range {
+        /// Groups.
+        max_parallelism: u32,
+        /// Subtasks.
+        parallelism: u32,
+        /// The subtask.
+        index: u32,
+        /// First group.
+        start: u16,
+        /// Last group.
+        end: u16,
+    },
+    /// The groups when none are configured.
+    Default {
+        /// Subtasks.
+        parallelism: u32,
+        /// Groups.
+        default_max_parallelism: u32,
+    },
+}
+
+/// A ranking job: a line of a recording of ranks or of deduplication.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RankLine {
+    /// Name of the case.
+    pub name: String,
+    /// Columns of the rows.
+    pub columns: Vec<String>,
+    /// Column → type.
+    pub types: std::collections::BTreeMap<String, String>,
+    /// Columns of the partition key.
+    pub partition_by: Vec<String>,
+    /// Terms of the order.
+    pub order_by: Vec<OrderLine>,
+    /// First and last rank.
+    pub rank_range: [u64; 2],
+    /// Whether the rank is the last column of the output.
+    pub output_rank: bool,
+    /// Whether `-U` rows are wanted.
+    pub update_before: bool,
+    /// The rows that arrive.
+    pub input: Vec<Vec<Value>>,
+    /// The changes that they cause.
+    pub expected: Vec<ChangeLine>,
+    /// The time attribute of a deduplication: `rowtime` or `proctime`.
+    pub time_attribute: Option<String>,
+}
+
+/// A term of an order.
+#[derive(Clone, Debug, Deserialize)]
+pub struct OrderLine {
+    /// The column.
+    pub col: String,
+    /// Whether smaller values come first.
+    pub asc: bool,
+    /// Whether NULL comes before every value; if absent, it does when ascending.
+    pub nulls_first: Option<bool>,
+}
+
+/// A change of a changelog.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ChangeLine {
+    /// `+I`, `-U`, `+U` or `-D`.
+    pub kind: String,
+    /// The row.
+    pub row: Vec<Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::Format;
+
+    fn format_of(line: &Value) -> Option<Format> {
+        Format::of_fields(line.as_object().expect("an object"))
+    }
+
+    #[test]
+    fn fields_tell_the_format() {
+        let rank = json!({"name": "a", "rank_range": [1, 1], "input": [], "expected": []});
+        assert_eq!(format_of(&rank), Some(Format::Rank));
+        let dedup = json!({"rank_range": [1, 1], "input": [], "time_attribute": "rowtime"});
+        assert_eq!(format_of(&dedup), Some(Format::Dedup));
+        let ttl = json!({"rank_range": [1, 1], "ttl_ms": 5, "events": []});
+        assert_eq!(format_of(&ttl), Some(Format::RankTtl));
+        let zone = json!({"zone": "UTC", "uses_dst": false, "zone_id_of_ok": true});
+        assert_eq!(format_of(&zone), Some(Format::Zones));
+        assert_eq!(format_of(&json!({"name": "a"})), None);
+    }
+
+    #[test]
+    fn the_longer_start_of_a_name_counts() {
+        assert_eq!(Format::of_stem("top1_ttl"), Some(Format::RankTtl));
+        assert_eq!(Format::of_stem("top1-more"), Some(Format::Rank));
+        assert_eq!(Format::of_stem("keygroup_ranges"), Some(Format::Ranges));
+        assert_eq!(Format::of_stem("notes"), None);
+    }
+}

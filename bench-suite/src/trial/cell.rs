@@ -1,0 +1,204 @@
+//! Which workload runs over which store.
+
+use std::fmt;
+
+use crate::stores::Store;
+use crate::trial::TrialError;
+
+/// How the arriving rows compare with the winners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Every row is worse than its key's winner.
+    Rejected,
+    /// Every row is better than its key's winner.
+    Improving,
+    /// Every row has a key of its own.
+    Fresh,
+}
+
+impl fmt::Display for Arrival {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rejected => "rejected",
+            Self::Improving => "improving",
+            Self::Fresh => "fresh",
+        })
+    }
+}
+
+/// When changes are emitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Emission {
+    /// With the batch that brought them.
+    Immediate,
+    /// At a flush after every [`Cell::BUNDLE_BATCHES`] batches.
+    MiniBatch,
+}
+
+impl fmt::Display for Emission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Immediate => "immediate",
+            Self::MiniBatch => "mini-batch",
+        })
+    }
+}
+
+/// One cell of the append-only Top-1 workload: a BIGINT key, a BIGINT sort column in descending
+/// order, and a binary payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// Where the winners are.
+    pub store: Store,
+    /// Keys that have a winner before the rows arrive.
+    pub keys: usize,
+    /// Bytes of each row's payload.
+    pub payload_bytes: usize,
+    /// How the arriving rows compare.
+    pub arrival: Arrival,
+    /// When changes are emitted.
+    pub emission: Emission,
+}
+
+impl Cell {
+    /// Rows of a batch.
+    pub const BATCH_ROWS: usize = 4_096;
+    /// Batches of a mini-batch bundle.
+    pub const BUNDLE_BATCHES: usize = 4;
+
+    /// Every cell: both stores, 64, 4,096 and 65,536 keys, payloads of 8 and 256 bytes, all arrivals,
+    /// both ways to emit.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let mut cells = Vec::new();
+        for store in Store::ALL {
+            for arrival in [Arrival::Rejected, Arrival::Improving, Arrival::Fresh] {
+                for keys in [64, 4_096, 65_536] {
+                    for payload_bytes in [8, 256] {
+                        for emission in [Emission::Immediate, Emission::MiniBatch] {
+                            cells.push(Self { store, keys, payload_bytes, arrival, emission });
+                        }
+                    }
+                }
+            }
+        }
+        cells
+    }
+
+    /// Batches between two flushes.
+    #[must_use]
+    pub fn bundle_batches(&self) -> usize {
+        match self.emission {
+            Emission::Immediate => 1,
+            Emission::MiniBatch => Self::BUNDLE_BATCHES,
+        }
+    }
+}
+
+/// The workload of the cell, without its store.
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { keys, payload_bytes, arrival, emission, .. } = self;
+        write!(f, "append_top1/{arrival}/{keys}-keys/{payload_bytes}-bytes/{emission}")
+    }
+}
+
+/// One thing to try: a workload over a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trial {
+    /// The flights, ranked per aircraft by arrival delay.
+    Flights(Store),
+    /// A cell of append-only Top-1.
+    AppendTop1(Cell),
+}
+
+impl Trial {
+    /// Where the winners are.
+    #[must_use]
+    pub fn store(&self) -> Store {
+        match self {
+            Self::Flights(store) => *store,
+            Self::AppendTop1(cell) => cell.store,
+        }
+    }
+
+    /// The workload without its store.
+    #[must_use]
+    pub fn workload(&self) -> String {
+        match self {
+            Self::Flights(_) => "flights".to_owned(),
+            Self::AppendTop1(cell) => cell.to_string(),
+        }
+    }
+}
+
+/// Workload and store.
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.workload(), self.store())
+    }
+}
+
+/// The trials of some suites.
+#[must_use]
+pub fn trials(flights: bool, append_top1: bool) -> Vec<Trial> {
+    let flights = Store::ALL.into_iter().filter(move |_| flights).map(Trial::Flights);
+    let cells = Cell::all().into_iter().filter(move |_| append_top1).map(Trial::AppendTop1);
+    flights.chain(cells).collect()
+}
+
+/// The trials whose names hold all of `filters`.
+///
+/// # Errors
+///
+/// [`TrialError::NothingSelected`] if there is none.
+pub fn select(trials: Vec<Trial>, filters: &[String]) -> Result<Vec<Trial>, TrialError> {
+    let holds_all = |trial: &&Trial| {
+        let name = trial.to_string();
+        filters.iter().all(|filter| name.contains(filter.as_str()))
+    };
+    let selected: Vec<Trial> = trials.iter().filter(holds_all).copied().collect();
+    if selected.is_empty() {
+        return Err(TrialError::NothingSelected {
+            filters: filters.to_vec(),
+            known: trials.iter().map(ToString::to_string).collect(),
+        });
+    }
+    Ok(selected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{select, trials};
+
+    fn selected(filters: &[&str]) -> Vec<String> {
+        let filters: Vec<String> = filters.iter().map(ToString::to_string).collect();
+        match select(trials(true, true), &filters) {
+            Ok(trials) => trials.iter().map(ToString::to_string).collect(),
+            Err(error) => vec![error.to_string().lines().next().unwrap_or_default().to_owned()],
+        }
+    }
+
+    #[test]
+    fn there_are_72_cells_and_the_flights_over_both_stores() {
+        assert_eq!(selected(&["append_top1"]).len(), 72);
+        assert_eq!(selected(&["flights"]), ["flights/memory", "flights/RocksDB"]);
+    }
+
+    #[test]
+    fn filters_narrow_together() {
+        assert_eq!(
+            selected(&["rejected/64-keys/8-bytes", "memory"]),
+            [
+                "append_top1/rejected/64-keys/8-bytes/immediate/memory",
+                "append_top1/rejected/64-keys/8-bytes/mini-batch/memory"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_empty_selection_is_an_error_that_lists_the_cells() {
+        let error = select(trials(true, false), &["sorted".to_owned()]).expect_err("no such cell");
+        insta::assert_snapshot!(error, @"");
+    }
+}

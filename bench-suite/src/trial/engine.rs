@@ -1,0 +1,203 @@
+//! What is timed: both rankers over a store, and the store's floor.
+
+use std::fmt;
+use std::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
+use rank_top1::{Changelog, RankError, RankSpec, Ranker};
+use serde::Serialize;
+use state_codec::StateBackend;
+use tempfile::TempDir;
+
+use crate::stores::{self, Store, StoreError};
+use crate::trial::TrialError;
+use crate::trial::floor::{ProbeFloor, RocksFloor};
+use crate::trial::workload::{Workload, boxed, keys_of, payloads_of, sorts_of};
+
+/// What is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineKind {
+    /// The ranker of range 1..1.
+    #[serde(rename = "top-1")]
+    Top1,
+    /// The general append ranker.
+    General,
+    /// The least that any ranker must do.
+    Floor,
+}
+
+impl EngineKind {
+    /// Every kind, in the order in which they alternate.
+    pub const ALL: [Self; 3] = [Self::Top1, Self::General, Self::Floor];
+    /// The kinds that have an answer.
+    pub const RANKERS: [Self; 2] = [Self::Top1, Self::General];
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Top1 => "top-1",
+            Self::General => "general",
+            Self::Floor => "floor",
+        })
+    }
+}
+
+/// Something that rows can be driven through.
+pub trait Engine {
+    /// Forgets everything and takes in the rows that give every key a winner. Not timed.
+    ///
+    /// # Errors
+    ///
+    /// [`TrialError`] where the store fails.
+    fn prime(&mut self, workload: &Workload) -> Result<(), TrialError>;
+
+    /// Takes in the arriving batch `number`, which may end a bundle, and appends what is emitted.
+    ///
+    /// # Errors
+    ///
+    /// [`TrialError`] where the store fails.
+    fn arrive(
+        &mut self,
+        workload: &Workload,
+        number: usize,
+        ends_bundle: bool,
+        out: &mut Vec<Changelog>,
+    ) -> Result<(), TrialError>;
+}
+
+/// The engine of one kind for a workload's cell.
+///
+/// # Errors
+///
+/// [`TrialError`] where the workload cannot be turned into what the engine takes.
+pub fn engine(kind: EngineKind, workload: &Workload) -> Result<Box<dyn Engine>, TrialError> {
+    Ok(match (kind, workload.cell().store) {
+        (EngineKind::Floor, Store::Memory) => Box::new(ProbeFloor::new(workload)),
+        (EngineKind::Floor, Store::Rocks) => Box::new(RocksFloor::new(workload)?),
+        (_, Store::Memory) => Box::new(RankEngine::new(kind, open_memory)),
+        (_, Store::Rocks) => Box::new(RankEngine::new(kind, open_rocks)),
+    })
+}
+
+/// Opens a store; the directory, if it has one, goes with the first part.
+pub(crate) type OpenStore<B> = fn() -> Result<(Option<TempDir>, B), StoreError>;
+
+pub(crate) fn open_memory() -> Result<(Option<TempDir>, state_mem::MemBackend), StoreError> {
+    Ok((None, stores::memory()))
+}
+
+pub(crate) fn open_rocks() -> Result<(Option<TempDir>, state_rocks::RocksBackend), StoreError> {
+    stores::rocks().map(|(directory, backend)| (Some(directory), backend))
+}
+
+/// A ranker over a store of its own.
+pub(crate) struct Ranking<B: StateBackend> {
+    // Dropped in this order: the state goes before its directory.
+    pub(crate) ranker: Ranker<B>,
+    _backend: B,
+    _directory: Option<TempDir>,
+}
+
+impl<B: StateBackend> Ranking<B> {
+    pub(crate) fn open(
+        kind: EngineKind,
+        spec: RankSpec,
+        open_store: OpenStore<B>,
+        cell: &str,
+    ) -> Result<Self, TrialError> {
+        let (directory, backend) = open_store()
+            .map_err(|source| TrialError::Store { cell: cell.to_owned(), source })?;
+        let ranker = match kind {
+            EngineKind::General => Ranker::open_general(spec, &backend, "trial"),
+            EngineKind::Top1 | EngineKind::Floor => Ranker::open(spec, &backend, "trial"),
+        }
+        .map_err(|error| rank_error(cell, kind, error))?;
+        Ok(Self { ranker, _backend: backend, _directory: directory })
+    }
+}
+
+pub(crate) fn rank_error<E: std::error::Error + Send + Sync + 'static>(
+    cell: &str,
+    engine: EngineKind,
+    error: RankError<E>,
+) -> TrialError {
+    TrialError::Rank { cell: cell.to_owned(), engine, source: Box::new(error) }
+}
+
+struct RankEngine<B: StateBackend> {
+    kind: EngineKind,
+    open_store: OpenStore<B>,
+    ranking: Option<Ranking<B>>,
+}
+
+impl<B: StateBackend> RankEngine<B> {
+    fn new(kind: EngineKind, open_store: OpenStore<B>) -> Self {
+        Self { kind, open_store, ranking: None }
+    }
+}
+
+impl<B: StateBackend> Engine for RankEngine<B> {
+    fn prime(&mut self, workload: &Workload) -> Result<(), TrialError> {
+        let cell = workload.cell().to_string();
+        let spec = workload
+            .spec()
+            .map_err(|error| TrialError::Workload { cell: cell.clone(), source: boxed(error) })?;
+        self.ranking = None;
+        let mut ranking = Ranking::open(self.kind, spec, self.open_store, &cell)?;
+        for batch in workload.priming() {
+            ranking.ranker.push(batch).map_err(|error| rank_error(&cell, self.kind, error))?;
+        }
+        ranking.ranker.flush().map_err(|error| rank_error(&cell, self.kind, error))?;
+        self.ranking = Some(ranking);
+        Ok(())
+    }
+
+    fn arrive(
+        &mut self,
+        workload: &Workload,
+        number: usize,
+        ends_bundle: bool,
+        out: &mut Vec<Changelog>,
+    ) -> Result<(), TrialError> {
+        let ranker =
+            &mut self.ranking.as_mut().expect("an engine is primed before rows arrive").ranker;
+        let failed = |error| rank_error(&workload.cell().to_string(), self.kind, error);
+        out.extend(ranker.push(workload.arriving(number)).map_err(failed)?);
+        if ends_bundle && workload.cell().bundle_batches() > 1 {
+            out.extend(ranker.flush().map_err(failed)?);
+        }
+        Ok(())
+    }
+}
+
+/// How many changes there are, and a checksum of their kinds and rows that does not depend on their
+/// order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// How many.
+    pub changes: u64,
+    /// The sum of a hash of each.
+    pub checksum: u64,
+}
+
+impl Answer {
+    /// Adds the changes of a workload's changelog.
+    pub fn add(&mut self, changelog: &Changelog) {
+        let hasher = FixedState::with_seed(0);
+        let batch = changelog.batch();
+        let payloads = payloads_of(batch);
+        for (i, kind) in changelog.kinds().iter().enumerate() {
+            let change = (*kind, keys_of(batch)[i], sorts_of(batch)[i], payloads.value(i));
+            self.checksum = self.checksum.wrapping_add(hasher.hash_one(change));
+        }
+        self.changes += changelog.kinds().len() as u64;
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} changes with checksum {:016x}", self.changes, self.checksum)
+    }
+}

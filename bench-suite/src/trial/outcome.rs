@@ -1,0 +1,174 @@
+//! Samples, and the table that shows them.
+
+use std::collections::HashMap;
+
+use comfy_table::presets::ASCII_MARKDOWN;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+
+use crate::stores::Store;
+use crate::trial::engine::EngineKind;
+
+/// What became of one engine in one trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The workload, without its store.
+    pub workload: String,
+    /// Where the winners are.
+    pub store: Store,
+    /// What was timed.
+    pub engine: EngineKind,
+    /// Its samples, or what is wrong with its answer: a wrong answer has no time.
+    pub result: Result<Samples, String>,
+}
+
+/// Times of equal work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Samples {
+    /// Rows that arrived in each sample.
+    pub rows: u64,
+    /// Nanoseconds that each sample took, in the order in which they were taken.
+    pub nanos: Vec<u64>,
+}
+
+impl Samples {
+    /// Nanoseconds per row of the median sample; of an even number, the upper of the middle two.
+    #[must_use]
+    pub fn median_nanos_per_row(&self) -> f64 {
+        let mut nanos = self.nanos.clone();
+        nanos.sort_unstable();
+        nanos.get(nanos.len() / 2).map_or(f64::NAN, |&median| median as f64 / self.rows as f64)
+    }
+
+    /// The slowest sample less the fastest, as a share of the median.
+    #[must_use]
+    pub fn spread(&self) -> f64 {
+        let fastest = self.nanos.iter().min().copied().unwrap_or_default();
+        let slowest = self.nanos.iter().max().copied().unwrap_or_default();
+        (slowest - fastest) as f64 / self.rows as f64 / self.median_nanos_per_row()
+    }
+}
+
+const LEGEND: &str = "\
+rows/s, ns/row: of the median sample
+× floor: time per row over the floor's, in the same run (1.00 is the floor)
+× general: the general ranker's time per row over this one's, in the same run
+spread: slowest less fastest sample, as a share of the median
+";
+
+/// A table with a line per engine, in the order given, and a legend.
+#[must_use]
+pub fn render(outcomes: &[Outcome]) -> String {
+    let medians: HashMap<(&str, Store, &str), f64> = outcomes
+        .iter()
+        .filter_map(|outcome| {
+            let samples = outcome.result.as_ref().ok()?;
+            let key = (outcome.workload.as_str(), outcome.store, name_of(outcome.engine));
+            Some((key, samples.median_nanos_per_row()))
+        })
+        .collect();
+    let mut table = Table::new();
+    table
+        .load_style(ASCII_MARKDOWN)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header([
+            "cell", "store", "impl", "rows/s", "ns/row", "× floor", "× general", "spread", "samples",
+        ]);
+    for column in 3..=8 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let mut wrong = String::new();
+    for outcome in outcomes {
+        let start = [
+            outcome.workload.clone(),
+            outcome.store.to_string(),
+            outcome.engine.to_string(),
+        ];
+        let end = match &outcome.result {
+            Ok(samples) => {
+                let own = samples.median_nanos_per_row();
+                let other = |engine| {
+                    let key = (outcome.workload.as_str(), outcome.store, name_of(engine));
+                    medians.get(&key).copied()
+                };
+                let ratio = |ratio: Option<f64>| {
+                    ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}"))
+                };
+                [
+                    thousands((1e9 / own).round() as u64),
+                    format!("{own:.1}"),
+                    ratio(other(EngineKind::Floor).map(|floor| own / floor)),
+                    ratio(other(EngineKind::General).map(|general| general / own)),
+                    format!("{:.0} %", 100.0 * samples.spread()),
+                    samples.nanos.len().to_string(),
+                ]
+            }
+            Err(problem) => {
+                let Outcome { workload, store, engine, .. } = outcome;
+                wrong.push_str(&format!("WRONG: {workload}, {store}, {engine}: {problem}\n"));
+                let mut cells = [const { String::new() }; 6];
+                cells[0] = "WRONG".to_owned();
+                cells
+            }
+        };
+        table.add_row(start.into_iter().chain(end));
+    }
+    format!("{table}\n\n{LEGEND}{wrong}")
+}
+
+fn name_of(engine: EngineKind) -> &'static str {
+    match engine {
+        EngineKind::Top1 => "top-1",
+        EngineKind::General => "general",
+        EngineKind::Floor => "floor",
+    }
+}
+
+/// `12,345,678`.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outcome, Samples, render, thousands};
+    use crate::stores::Store;
+    use crate::trial::engine::EngineKind;
+
+    fn outcome(engine: EngineKind, result: Result<&[u64], &str>) -> Outcome {
+        Outcome {
+            workload: "append_top1/rejected/64-keys/8-bytes/immediate".to_owned(),
+            store: Store::Memory,
+            engine,
+            result: result
+                .map(|nanos| Samples { rows: 1_000_000, nanos: nanos.to_vec() })
+                .map_err(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn the_table_shows_ratios_within_a_cell() {
+        let outcomes = [
+            outcome(EngineKind::Top1, Ok(&[9_000_000, 11_000_000, 10_000_000])),
+            outcome(EngineKind::General, Ok(&[40_000_000, 41_000_000, 40_500_000])),
+            outcome(EngineKind::Floor, Ok(&[5_000_000, 5_000_000, 5_000_000])),
+            Outcome { store: Store::Rocks, ..outcome(EngineKind::Top1, Err("3 changes, not 4")) },
+        ];
+        insta::assert_snapshot!(render(&outcomes), @"");
+    }
+
+    #[test]
+    fn numbers_are_grouped_by_threes() {
+        let shown = [0, 999, 1_000, 1_234_567].map(thousands);
+        assert_eq!(shown, ["0", "999", "1,000", "1,234,567"]);
+    }
+}

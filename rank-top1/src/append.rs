@@ -1,0 +1,380 @@
+//! The general ranker over inserts: any range of ranks, with a constant end or one per partition.
+//!
+//! A partition keeps its rows from rank 1 to the end of the range in order. A bundle works on
+//! copies of the lists that it changes, whose rows are shared with the originals, and puts them back
+//! when it closes.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Int8Type, Int16Type, Int32Type, Int64Type};
+use state_codec::{KeyedState, Rows, Select, Slot, SortKey};
+
+use crate::bundle::Changes;
+use crate::changelog::{Changelog, RowKind};
+use crate::error::{BatchError, RankError};
+use crate::input::{self, Input};
+use crate::ranked::{RankedRow, RankedRows};
+use crate::spec::{Emit, RankEnd, RankSpec, Ties};
+
+/// A partition that a bundle has changed.
+#[derive(Debug)]
+struct Change {
+    /// Its rows when the bundle began.
+    before: RankedRows,
+    after: RankedRows,
+}
+
+/// What is emitted, in order.
+#[derive(Debug, Default)]
+struct Log {
+    kinds: Vec<RowKind>,
+    rows: Vec<RankedRow>,
+    ranks: Vec<i64>,
+}
+
+impl Log {
+    fn push(&mut self, kind: RowKind, row: &RankedRow, rank: u64) {
+        self.kinds.push(kind);
+        self.rows.push(row.clone());
+        self.ranks.push(i64::try_from(rank).expect("a partition keeps fewer than 2^63 rows"));
+    }
+
+    fn clear(&mut self) {
+        self.kinds.clear();
+        self.rows.clear();
+        self.ranks.clear();
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct AppendRanker<S> {
+    spec: RankSpec,
+    state: S,
+    input: Input,
+    slots: Vec<Slot>,
+    /// Rows that no partition has refused as it is in state, and their payload.
+    admitted: Vec<u32>,
+    payload: Rows,
+    /// By row of the batch, if the rank end is a column.
+    rank_ends: Option<Int64Array>,
+    changes: Changes<Change>,
+    log: Log,
+    /// Rows whose rank end was not that of their partition.
+    rank_end_mismatches: u64,
+    unwritten: Option<Changelog>,
+}
+
+impl<S: KeyedState<RankedRows>> AppendRanker<S> {
+    pub(crate) fn new(spec: RankSpec, state: S) -> Self {
+        Self {
+            spec,
+            state,
+            input: Input::default(),
+            slots: Vec::new(),
+            admitted: Vec::new(),
+            payload: Rows::new(),
+            rank_ends: None,
+            changes: Changes::default(),
+            log: Log::default(),
+            rank_end_mismatches: 0,
+            unwritten: None,
+        }
+    }
+
+    pub(crate) fn spec(&self) -> &RankSpec {
+        &self.spec
+    }
+
+    pub(crate) fn state(&self) -> &S {
+        &self.state
+    }
+
+    pub(crate) fn rank_end_mismatches(&self) -> u64 {
+        self.rank_end_mismatches
+    }
+
+    pub(crate) fn push(
+        &mut self,
+        batch: &RecordBatch,
+    ) -> Result<Option<Changelog>, RankError<S::Error>> {
+        if self.unwritten.is_some() {
+            return Err(RankError::Unwritten);
+        }
+        input::check(&self.spec, batch)?;
+        self.input.encode(&self.spec, batch)?;
+        self.rank_ends = self.spec.rank_end_column.map(|column| widened(batch.column(column)));
+        self.state.resolve(&self.input.keys, &mut self.slots).map_err(RankError::State)?;
+        let admitted = self.admit(batch);
+        if self.spec.emit == Emit::MiniBatch {
+            admitted?;
+            self.changes.touch(&self.slots);
+            self.walk();
+            self.rank_end_mismatches += self.mismatches();
+            return Ok(None);
+        }
+        let mut mismatches = 0;
+        let closed = admitted.and_then(|()| {
+            self.walk();
+            mismatches = self.mismatches();
+            self.flush()
+        });
+        if closed.is_ok() || self.unwritten.is_some() {
+            self.rank_end_mismatches += mismatches;
+        } else {
+            self.forget_bundle();
+            self.state.abandon_bundle();
+        }
+        closed
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<Option<Changelog>, RankError<S::Error>> {
+        if self.unwritten.is_none() && !self.changes.is_empty() {
+            self.unwritten = self.settle()?;
+        }
+        self.state.end_bundle().map_err(RankError::Write)?;
+        self.forget_bundle();
+        Ok(self.unwritten.take())
+    }
+
+    /// Collects and encodes the rows that their partition, as it is in state, would keep. Fails
+    /// before anything has changed.
+    fn admit(&mut self, batch: &RecordBatch) -> Result<(), RankError<S::Error>> {
+        self.check_rank_ends()?;
+        let all = !self.spec.losers_stay_losers();
+        self.admitted.clear();
+        for (row, &slot) in self.slots.iter().enumerate() {
+            let key = self.input.sort_keys.get(row);
+            if all || self.state.get(slot).is_none_or(|kept| accepts(&self.spec, kept, key)) {
+                self.admitted.push(row as u32);
+            }
+        }
+        self.payload.clear();
+        let select = Select::Indices(&self.admitted);
+        Ok(self.spec.layout.encode_into(batch.columns(), select, &mut self.payload)?)
+    }
+
+    /// What a partition keeps at this point of the bundle.
+    fn kept(&self, slot: Slot) -> Option<&RankedRows> {
+        match self.changes.position(slot) {
+            Some(position) => Some(&self.changes.as_slice()[position].after),
+            None => self.state.get(slot),
+        }
+    }
+
+    /// The first row of a new partition has to bring a rank end.
+    fn check_rank_ends(&self) -> Result<(), BatchError> {
+        let (Some(rank_ends), Some(column)) = (&self.rank_ends, self.spec.rank_end_column) else {
+            return Ok(());
+        };
+        let mut new = HashSet::new();
+        for (row, &slot) in self.slots.iter().enumerate() {
+            if self.kept(slot).is_none() && new.insert(slot) && rank_end(rank_ends, row).is_none() {
+                return Err(BatchError::RankEnd {
+                    column: self.spec.schema.field(column).name().clone(),
+                    row,
+                    found: rank_ends.is_valid(row).then(|| rank_ends.value(row)),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows of the batch whose rank end is not that of their partition.
+    fn mismatches(&self) -> u64 {
+        let Some(rank_ends) = &self.rank_ends else {
+            return 0;
+        };
+        let differs = |(row, &slot): (usize, &Slot)| {
+            self.kept(slot).is_some_and(|kept| rank_end(rank_ends, row) != Some(kept.rank_end))
+        };
+        self.slots.iter().enumerate().filter(|&row| differs(row)).count() as u64
+    }
+
+    /// Takes the admitted rows into the lists of their partitions, in arrival order.
+    fn walk(&mut self) {
+        let Self { spec, state, input, slots, admitted, payload, changes, log, rank_ends, .. } =
+            self;
+        for (&row, bytes) in admitted.iter().zip(payload.iter()) {
+            let slot = slots[row as usize];
+            let key = input.sort_keys.get(row as usize);
+            let position = match changes.position(slot) {
+                Some(position) => position,
+                None => {
+                    let before = state.get(slot).cloned().unwrap_or_else(|| RankedRows {
+                        rank_end: match (&spec.range.end, rank_ends.as_ref()) {
+                            (RankEnd::Constant(end), _) => end.get(),
+                            (RankEnd::Column(_), Some(ends)) => rank_end(ends, row as usize)
+                                .expect("the first row of a new partition was checked"),
+                            (RankEnd::Column(_), None) => unreachable!("it is read with the batch"),
+                        },
+                        ..RankedRows::default()
+                    });
+                    if !accepts(spec, &before, key) {
+                        continue;
+                    }
+                    let after = before.clone();
+                    changes.push(slot, Change { before, after })
+                }
+            };
+            let kept = &mut changes.as_mut_slice()[position].after;
+            if accepts(spec, kept, key) {
+                insert(spec, kept, RankedRow::new(bytes, key), log);
+            }
+        }
+    }
+
+    /// Puts the changed lists into state and returns what they change. On error nothing has changed.
+    fn settle(&mut self) -> Result<Option<Changelog>, RankError<S::Error>> {
+        if self.spec.emit == Emit::MiniBatch {
+            self.log.clear();
+            for position in self.changes.in_touch_order() {
+                let Change { before, after } = &self.changes.as_slice()[position];
+                log_net_change(&self.spec, before, after, &mut self.log);
+            }
+        }
+        let changelog = self.assemble()?;
+        let growth = self.changes.as_slice().iter().map(|Change { before, after }| {
+            after.heap_bytes().saturating_sub(before.heap_bytes())
+        });
+        self.state.claim(growth.sum()).map_err(RankError::State)?;
+        for (slot, change) in self.changes.iter() {
+            self.state.put(slot, change.after.clone());
+        }
+        Ok(changelog)
+    }
+
+    fn assemble(&self) -> Result<Option<Changelog>, RankError<S::Error>> {
+        if self.log.kinds.is_empty() {
+            return Ok(None);
+        }
+        let rows: Vec<&[u8]> = self.log.rows.iter().map(RankedRow::row).collect();
+        let mut columns = self.spec.layout.decode(&rows)?;
+        if self.spec.output_rank {
+            columns.push(Arc::new(Int64Array::from(self.log.ranks.clone())));
+        }
+        let batch = RecordBatch::try_new(self.spec.output_schema.clone(), columns);
+        let batch = batch.map_err(RankError::Output)?;
+        Ok(Some(Changelog::new(batch, self.log.kinds.clone())))
+    }
+
+    fn forget_bundle(&mut self) {
+        self.changes.clear();
+        self.log.clear();
+    }
+}
+
+/// The rank end that a row brings, if it is one.
+fn rank_end(rank_ends: &Int64Array, row: usize) -> Option<u64> {
+    let value = rank_ends.is_valid(row).then(|| rank_ends.value(row))?;
+    u64::try_from(value).ok().filter(|&end| end > 0)
+}
+
+fn widened(column: &ArrayRef) -> Int64Array {
+    match column.data_type() {
+        DataType::Int8 => column.as_primitive::<Int8Type>().unary(i64::from),
+        DataType::Int16 => column.as_primitive::<Int16Type>().unary(i64::from),
+        DataType::Int32 => column.as_primitive::<Int32Type>().unary(i64::from),
+        _ => column.as_primitive::<Int64Type>().clone(),
+    }
+}
+
+fn rank_end_of(spec: &RankSpec, kept: &RankedRows) -> u64 {
+    match spec.range.end {
+        RankEnd::Constant(end) => end.get(),
+        RankEnd::Column(_) => kept.rank_end,
+    }
+}
+
+/// Whether a row that arrives stands before one that is kept.
+fn precedes(spec: &RankSpec, arriving: SortKey<'_>, kept: &RankedRow) -> bool {
+    match spec.order.compare(arriving, kept.sort_key()) {
+        Ordering::Less => true,
+        Ordering::Equal => spec.ties == Ties::KeepLast,
+        Ordering::Greater => false,
+    }
+}
+
+fn accepts(spec: &RankSpec, kept: &RankedRows, key: SortKey<'_>) -> bool {
+    let full = kept.rows.len() as u64 >= rank_end_of(spec, kept);
+    !full || kept.rows.last().is_none_or(|worst| precedes(spec, key, worst))
+}
+
+/// Whether a change of rank is emitted as an update of that rank. Otherwise only which rows are in
+/// the range matters, and rows come and go as `+I` and `-D`. As in Flink's two forms; 1..1 with a
+/// constant end is the one that its Top-1 has.
+fn updates_ranks(spec: &RankSpec) -> bool {
+    spec.output_rank || spec.range.start > 1 || spec.is_top_1()
+}
+
+/// Inserts an accepted row behind its equals and logs what an immediate ranker emits.
+fn insert(spec: &RankSpec, kept: &mut RankedRows, row: RankedRow, log: &mut Log) {
+    let key = row.sort_key();
+    let index = kept.rows.partition_point(|kept| !precedes(spec, key, kept));
+    let end = rank_end_of(spec, kept);
+    let evicted = if kept.rows.len() as u64 >= end { kept.rows.pop() } else { None };
+    kept.rows.insert(index, row);
+    if spec.emit == Emit::MiniBatch {
+        return;
+    }
+    if !updates_ranks(spec) {
+        if let Some(evicted) = evicted {
+            log.push(RowKind::Delete, &evicted, end);
+        }
+        log.push(RowKind::Insert, &kept.rows[index], index as u64 + 1);
+        return;
+    }
+    // Each row from the inserted one on has taken the place of the row that is now behind it.
+    let displaced = kept.rows[index + 1..].iter().chain(&evicted).map(Some).chain([None]);
+    for ((place, row), displaced) in kept.rows.iter().enumerate().skip(index).zip(displaced) {
+        log_rank(spec, displaced, row, place as u64 + 1, log);
+    }
+}
+
+/// Logs that `after` stands at `rank` where `before` stood, if that rank is in the range.
+fn log_rank(
+    spec: &RankSpec,
+    before: Option<&RankedRow>,
+    after: &RankedRow,
+    rank: u64,
+    log: &mut Log,
+) {
+    if rank < spec.range.start {
+        return;
+    }
+    match before {
+        None => log.push(RowKind::Insert, after, rank),
+        Some(before) => {
+            if spec.update_before {
+                log.push(RowKind::UpdateBefore, before, rank);
+            }
+            log.push(RowKind::UpdateAfter, after, rank);
+        }
+    }
+}
+
+/// Logs what a mini-batch emits for a partition: rank by rank, or rows that went and rows that came.
+fn log_net_change(spec: &RankSpec, before: &RankedRows, after: &RankedRows, log: &mut Log) {
+    if updates_ranks(spec) {
+        for (place, row) in after.rows.iter().enumerate() {
+            let old = before.rows.get(place);
+            if old.is_none_or(|old| !old.is(row)) {
+                log_rank(spec, old, row, place as u64 + 1, log);
+            }
+        }
+        return;
+    }
+    let absent_from = |rows: &RankedRows, row: &RankedRow| !rows.rows.iter().any(|r| r.is(row));
+    for (place, row) in before.rows.iter().enumerate() {
+        if absent_from(after, row) {
+            log.push(RowKind::Delete, row, place as u64 + 1);
+        }
+    }
+    for (place, row) in after.rows.iter().enumerate() {
+        if absent_from(before, row) {
+            log.push(RowKind::Insert, row, place as u64 + 1);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! A batch, checked and encoded: what both rankers do before they look at state.
+
+use arrow::array::{Array, RecordBatch};
+use state_codec::{EncodeError, KeyBatch, SortKeys};
+
+use crate::error::BatchError;
+use crate::spec::RankSpec;
+
+/// The keys and sort keys of a batch, in buffers that the next batch reuses.
+#[derive(Debug, Default)]
+pub(crate) struct Input {
+    pub(crate) keys: KeyBatch,
+    pub(crate) sort_keys: SortKeys,
+}
+
+impl Input {
+    /// Encodes a batch that [`check`] has accepted.
+    pub(crate) fn encode(&mut self, spec: &RankSpec, batch: &RecordBatch) -> Result<(), EncodeError> {
+        spec.keys.encode(batch.columns(), batch.num_rows(), &mut self.keys)?;
+        spec.order.encode(batch.columns(), &mut self.sort_keys);
+        Ok(())
+    }
+}
+
+/// Whether a batch is one of the specification's. Metadata does not matter, nor does a column that
+/// promises fewer NULLs than the specification asks for.
+pub(crate) fn check(spec: &RankSpec, batch: &RecordBatch) -> Result<(), BatchError> {
+    if u32::try_from(batch.num_rows()).is_err() {
+        return Err(BatchError::TooManyRows { rows: batch.num_rows() });
+    }
+    let schema = batch.schema_ref();
+    if std::sync::Arc::ptr_eq(schema, &spec.schema) {
+        return Ok(());
+    }
+    let (expected, found) = (spec.schema.fields(), schema.fields());
+    if expected.len() != found.len() {
+        return Err(BatchError::ColumnCount { expected: expected.len(), found: found.len() });
+    }
+    for (index, (expected, found)) in expected.iter().zip(found).enumerate() {
+        if expected.name() != found.name() || expected.data_type() != found.data_type() {
+            return Err(BatchError::Column {
+                index,
+                expected: expected.name().clone(),
+                expected_type: Box::new(expected.data_type().clone()),
+                found: found.name().clone(),
+                found_type: Box::new(found.data_type().clone()),
+            });
+        }
+        let nulls = batch.column(index).logical_null_count();
+        if !expected.is_nullable() && nulls > 0 {
+            return Err(BatchError::Null { column: expected.name().clone(), nulls });
+        }
+    }
+    Ok(())
+}

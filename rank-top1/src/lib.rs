@@ -1,0 +1,17 @@
+#![doc = include_str!("../README.md")]
+
+mod append; // the general ranker: any range of ranks
+mod bundle; // which partitions a bundle touched, and in which order
+mod changelog; // what a ranker emits
+mod error; // what can go wrong after the specification was accepted
+mod input; // a batch, checked and encoded
+mod ranked; // the rows of a partition as they are kept and stored
+mod ranker; // one operator type over both rankers
+mod spec; // what is ranked, and how
+mod top1; // the ranker of range 1..1
+
+pub use crate::changelog::{Changelog, RowKind};
+pub use crate::error::{BatchError, RankError};
+pub use crate::ranker::Ranker;
+pub use crate::spec::{Emit, OrderBy, RankEnd, RankRange, RankSpec, RankSpecBuilder, SpecError, Ties};
+pub use state_codec::{FloatOrder, Nulls, Order};

@@ -1,0 +1,158 @@
+//! One operator type over both rankers.
+
+use arrow::array::RecordBatch;
+use state_codec::StateBackend;
+
+use crate::append::AppendRanker;
+use crate::changelog::Changelog;
+use crate::error::RankError;
+use crate::ranked::{RankedRows, RowsCodec, Winner};
+use crate::spec::RankSpec;
+use crate::top1::Top1;
+
+/// Ranks inserted rows per partition and emits how the ranking changes, over the state of a backend
+/// `B`.
+///
+/// The answers are those of Apache Flink 2.2.1 for `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …)`
+/// filtered on a range of ranks, and do not depend on how the input is cut into batches:
+///
+/// - Immediate mode emits each change in arrival order. A better winner is `-U` of the old row
+///   directly before `+U` of the new one; in the range 1..N without a rank column, with N > 1, it is
+///   `-D` of the row that falls out before `+I` of the new one.
+/// - Mini-batch mode emits at [`flush`](Self::flush), per partition, the difference between the last
+///   flush and this one, in the order in which the partitions were first touched. Between two
+///   flushes it holds the rows that lead.
+///
+/// A batch that is refused has changed nothing and can be pushed again.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{Int64Array, RecordBatch, StringArray};
+/// use arrow::datatypes::{DataType, Field, Schema};
+/// use rank_top1::{OrderBy, Ranker, RankSpec};
+/// use state_mem::MemBackend;
+///
+/// let schema = Arc::new(Schema::new(vec![
+///     Field::new("player", DataType::Utf8, false),
+///     Field::new("score", DataType::Int64, false),
+/// ]));
+/// let spec = RankSpec::builder(schema.clone())
+///     .partition_by(["player"])
+///     .order_by([OrderBy::desc("score")])
+///     .build()?;
+/// let mut best = Ranker::open(spec, &MemBackend::default(), "best")?;
+///
+/// let players = StringArray::from(vec!["ada", "bob", "ada", "ada"]);
+/// let scores = Int64Array::from(vec![10, 7, 9, 12]);
+/// let batch = RecordBatch::try_new(schema, vec![Arc::new(players), Arc::new(scores)])?;
+/// let changes = best.push(&batch)?.expect("there are new winners");
+/// let kinds: Vec<String> = changes.kinds().iter().map(ToString::to_string).collect();
+/// assert_eq!(kinds, ["+I", "+I", "-U", "+U"]); // ada 10, bob 7, ada 10 → ada 12
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Ranker<B: StateBackend> {
+    ranker: Either<B>,
+}
+
+enum Either<B: StateBackend> {
+    Top1(Top1<B::State<Winner, RowsCodec>>),
+    Append(AppendRanker<B::State<RankedRows, RowsCodec>>),
+}
+
+impl<B: StateBackend> Ranker<B> {
+    /// Opens the ranker that serves the specification best, over the backend's state `name`: for the
+    /// range 1..1 one that keeps a single winner, else the general one.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::State`] if the state cannot be opened.
+    pub fn open(spec: RankSpec, backend: &B, name: &str) -> Result<Self, RankError<B::Error>> {
+        if !spec.is_top_1() {
+            return Self::open_general(spec, backend, name);
+        }
+        let state = backend.open(name, RowsCodec::new(&spec)).map_err(RankError::State)?;
+        Ok(Self { ranker: Either::Top1(Top1::new(spec, state)) })
+    }
+
+    /// Opens the general ranker, whatever the range: to compare the two. Both store the same bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::State`] if the state cannot be opened.
+    pub fn open_general(
+        spec: RankSpec,
+        backend: &B,
+        name: &str,
+    ) -> Result<Self, RankError<B::Error>> {
+        let state = backend.open(name, RowsCodec::new(&spec)).map_err(RankError::State)?;
+        Ok(Self { ranker: Either::Append(AppendRanker::new(spec, state)) })
+    }
+
+    /// Ranks the rows of a batch. In immediate mode returns what they changed, `None` if nothing; in
+    /// mini-batch mode always `None`.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError`]; nothing has changed then, but for [`RankError::Write`].
+    pub fn push(
+        &mut self,
+        batch: &RecordBatch,
+    ) -> Result<Option<Changelog>, RankError<B::Error>> {
+        match &mut self.ranker {
+            Either::Top1(top1) => top1.push(batch),
+            Either::Append(append) => append.push(batch),
+        }
+    }
+
+    /// Closes a mini-batch and returns what it changed, `None` if nothing. In immediate mode there
+    /// is never anything left, but after [`RankError::Write`].
+    ///
+    /// # Errors
+    ///
+    /// [`RankError`]; the mini-batch is still there and can be flushed again.
+    pub fn flush(&mut self) -> Result<Option<Changelog>, RankError<B::Error>> {
+        match &mut self.ranker {
+            Either::Top1(top1) => top1.flush(),
+            Either::Append(append) => append.flush(),
+        }
+    }
+
+    /// What is ranked, and how.
+    pub fn spec(&self) -> &RankSpec {
+        match &self.ranker {
+            Either::Top1(top1) => top1.spec(),
+            Either::Append(append) => append.spec(),
+        }
+    }
+
+    /// Bytes that the state charges to its memory budget now.
+    pub fn charged_bytes(&self) -> usize {
+        use state_codec::KeyedState;
+        match &self.ranker {
+            Either::Top1(top1) => top1.state().charged_bytes(),
+            Either::Append(append) => append.state().charged_bytes(),
+        }
+    }
+
+    /// Rows so far whose rank end was not that of their partition: see
+    /// [`RankEnd::Column`](crate::RankEnd::Column).
+    pub fn rank_end_mismatches(&self) -> u64 {
+        match &self.ranker {
+            Either::Top1(_) => 0,
+            Either::Append(append) => append.rank_end_mismatches(),
+        }
+    }
+}
+
+impl<B: StateBackend> std::fmt::Debug for Ranker<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let implementation = match &self.ranker {
+            Either::Top1(_) => "top-1",
+            Either::Append(_) => "append",
+        };
+        f.debug_struct("Ranker")
+            .field("spec", self.spec())
+            .field("implementation", &implementation)
+            .finish_non_exhaustive()
+    }
+}

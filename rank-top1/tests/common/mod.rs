@@ -1,0 +1,90 @@
+//! Streams of `(key, sort, payload)` rows as text, through a ranker, to changelogs as text.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use rank_top1::{Changelog, OrderBy, RankSpec, RankSpecBuilder, Ranker};
+use state_codec::StateBackend;
+use state_mem::MemBackend;
+
+pub fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("k", DataType::Utf8, true),
+        Field::new("v", DataType::Int64, true),
+        Field::new("p", DataType::Utf8, true),
+    ]))
+}
+
+/// Ascending by `v` within `k`.
+pub fn spec() -> RankSpecBuilder {
+    RankSpec::builder(schema()).partition_by(["k"]).order_by([OrderBy::asc("v")])
+}
+
+/// `"a 7 first; b null second"` as a batch.
+pub fn batch(rows: &str) -> RecordBatch {
+    let rows: Vec<Vec<&str>> = rows
+        .split(';')
+        .map(|row| row.split_whitespace().collect())
+        .filter(|row: &Vec<&str>| !row.is_empty())
+        .collect();
+    let text = |column: usize| {
+        let values = rows.iter().map(|row| (row[column] != "null").then_some(row[column]));
+        Arc::new(StringArray::from_iter(values)) as ArrayRef
+    };
+    let sorts = rows.iter().map(|row| match row[1] {
+        "null" => None,
+        number => Some(number.parse::<i64>().expect("the second word of a row is a number")),
+    });
+    let sorts = Arc::new(Int64Array::from_iter(sorts)) as ArrayRef;
+    RecordBatch::try_new(schema(), vec![text(0), sorts, text(2)]).unwrap()
+}
+
+/// A changelog as text: `"+I a 7 first"` a line, the rank last where there is one.
+pub fn text(changelog: Option<Changelog>) -> String {
+    let Some(changelog) = changelog else {
+        return String::new();
+    };
+    let batch = changelog.batch();
+    let cell = |column: &ArrayRef, row: usize| match column.data_type() {
+        _ if column.is_null(row) => "null".to_owned(),
+        DataType::Int64 => column.as_primitive::<Int64Type>().value(row).to_string(),
+        _ => column.as_string::<i32>().value(row).to_owned(),
+    };
+    let line = |row: usize| {
+        let cells = batch.columns().iter().map(|column| cell(column, row));
+        [changelog.kinds()[row].to_string()].into_iter().chain(cells).collect::<Vec<_>>().join(" ")
+    };
+    (0..batch.num_rows()).map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Pushes each of the batches and joins what comes back with what a flush brings.
+pub fn run<B: StateBackend>(ranker: &mut Ranker<B>, batches: &[&str]) -> String {
+    let mut changes = Vec::new();
+    for rows in batches {
+        changes.push(text(ranker.push(&batch(rows)).unwrap()));
+    }
+    changes.push(text(ranker.flush().unwrap()));
+    changes.retain(|change| !change.is_empty());
+    changes.join("\n")
+}
+
+/// The changelog of a specification over memory. Both rankers must give it, with the rows cut at
+/// the `;;` and with each row alone.
+pub fn changelog(spec: &RankSpecBuilder, rows: &str) -> String {
+    let batches: Vec<&str> = rows.split(";;").collect();
+    let open = |general: bool| {
+        let spec = spec.clone().build().unwrap();
+        let backend = MemBackend::default();
+        let open = if general { Ranker::open_general } else { Ranker::open };
+        open(spec, &backend, "test").unwrap()
+    };
+    let expected = run(&mut open(false), &batches);
+    assert_eq!(run(&mut open(true), &batches), expected, "the general ranker");
+    let alone: Vec<&str> = rows.split(';').collect();
+    assert_eq!(run(&mut open(false), &alone), expected, "each row alone");
+    assert_eq!(run(&mut open(true), &alone), expected, "each row alone, the general ranker");
+    expected
+}

@@ -1,0 +1,423 @@
+//! Arrow columns → key rows with their hashes.
+//!
+//! A key row is the partition or group key of one input row, in the layout of
+//! [`RowForm::Key`]. Most keys are a single column whose row is 16 bytes: a header that only tells
+//! NULL from a value, and one 8-byte *word*. Such a batch is kept as words and never written out as
+//! rows, and a store may index the word itself. Both forms of one key have the same hash.
+
+use std::hash::BuildHasher;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, FieldRef, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, Time32MillisecondType, TimeUnit, TimestampMillisecondType,
+};
+use foldhash::fast::FixedState;
+
+use crate::row::{EncodeError, RowForm, RowLayout, Rows, Select, UnsupportedType};
+
+/// Bytes of a key row that is one word: the header and the word.
+const WORD_ROW_BYTES: usize = 16;
+/// The header of a key row of one column that is not NULL, and of one that is: bit 8 is the first
+/// column's null bit. Both as little-endian numbers.
+const VALUE_HEADER: u64 = 0;
+const NULL_HEADER: u64 = 1 << 8;
+/// The row of a key of no columns: a header and nothing else.
+const NO_COLUMNS: [u8; 8] = [0; 8];
+
+/// One key, as a store should index it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Key<'a> {
+    /// The row of one NULL: header with the null bit, zero word.
+    Null,
+    /// The row of one value that is a word.
+    Word(u64),
+    /// Any other row.
+    Row(&'a [u8]),
+}
+
+impl<'a> Key<'a> {
+    /// The key of a row. Equal rows give equal keys, however their batches were kept.
+    pub(crate) fn of_row(row: &'a [u8]) -> Self {
+        let Ok(words) = <&[u8; WORD_ROW_BYTES]>::try_from(row) else {
+            return Self::Row(row);
+        };
+        let (header, word) = words.split_at(8);
+        let number = |bytes: &[u8]| {
+            u64::from_le_bytes(bytes.try_into().expect("half of 16 bytes is 8 bytes"))
+        };
+        match (number(header), number(word)) {
+            (VALUE_HEADER, word) => Self::Word(word),
+            (NULL_HEADER, 0) => Self::Null,
+            _ => Self::Row(row),
+        }
+    }
+
+    /// Appends the key's row to `out`.
+    pub(crate) fn write_row(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Row(row) => out.extend_from_slice(row),
+            Self::Word(word) => {
+                out.extend_from_slice(&VALUE_HEADER.to_le_bytes());
+                out.extend_from_slice(&word.to_le_bytes());
+            }
+            Self::Null => {
+                out.extend_from_slice(&NULL_HEADER.to_le_bytes());
+                out.extend_from_slice(&0u64.to_le_bytes());
+            }
+        }
+    }
+
+    fn hash(self) -> u64 {
+        match self {
+            Self::Word(word) => hash_word(word),
+            // One key alone: any number will do.
+            Self::Null => 0x9e37_79b9_7f4a_7c15,
+            Self::Row(row) => hasher().hash_one(row),
+        }
+    }
+}
+
+/// Hashes serve probing only and are never stored, so their function may change between releases.
+/// It is the same in every process: a library draws no random numbers on its own.
+#[inline]
+fn hasher() -> FixedState {
+    FixedState::with_seed(0)
+}
+
+#[inline]
+fn hash_word(word: u64) -> u64 {
+    hasher().hash_one(word)
+}
+
+/// The keys of a batch, one per row, each with a 64-bit hash, in buffers that are reused from batch
+/// to batch.
+///
+/// A batch is filled by a [`KeyEncoder`], or from key rows that exist already:
+///
+/// ```
+/// # use state_codec::KeyBatch;
+/// let seven = [0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]; // the row of BIGINT 7
+/// let keys = KeyBatch::from_rows([seven.as_slice()])?;
+/// assert_eq!(keys.len(), 1);
+/// # Ok::<(), state_codec::EncodeError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct KeyBatch {
+    form: Form,
+    words: Vec<u64>,
+    /// Which words are values; `None` if all are. Only in [`Form::Words`].
+    validity: Option<NullBuffer>,
+    rows: Rows,
+    hashes: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Form {
+    Words,
+    #[default]
+    Rows,
+}
+
+impl KeyBatch {
+    /// The batch of these key rows, for an engine whose rows are `BinaryRow` bytes already.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`] if the rows together are longer than an arena may be.
+    pub fn from_rows<'a>(rows: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, EncodeError> {
+        let mut batch = Self::default();
+        for row in rows {
+            batch.rows.push(row)?;
+        }
+        batch.hash_rows();
+        Ok(batch)
+    }
+
+    /// How many keys there are: the batch's rows.
+    pub fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.hashes.is_empty()
+    }
+
+    /// Puts hashes of the caller's in the place of the computed ones, one per row. Equal keys must
+    /// get equal hashes, in this batch and in every other that meets the same store.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many hashes as keys.
+    pub fn set_hashes(&mut self, hashes: &[u64]) {
+        self.hashes.copy_from_slice(hashes);
+    }
+
+    /// Appends the key row of row `i` to `out`.
+    ///
+    /// # Panics
+    ///
+    /// If `i` is not below [`len`](Self::len).
+    pub fn write_key_row(&self, i: usize, out: &mut Vec<u8>) {
+        self.key(i).write_row(out);
+    }
+
+    /// Bytes allocated by the buffers.
+    pub fn allocated_bytes(&self) -> usize {
+        size_of::<u64>() * (self.words.capacity() + self.hashes.capacity())
+            + self.rows.allocated_bytes()
+    }
+
+    pub(crate) fn key(&self, i: usize) -> Key<'_> {
+        match self.form {
+            Form::Rows => Key::of_row(self.rows.get(i)),
+            Form::Words if self.validity.as_ref().is_some_and(|v| v.is_null(i)) => Key::Null,
+            Form::Words => Key::Word(self.words[i]),
+        }
+    }
+
+    pub(crate) fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    /// The keys as words, if none of them is NULL and they were kept so.
+    pub(crate) fn as_words(&self) -> Option<&[u64]> {
+        (self.form == Form::Words && self.validity.is_none()).then_some(&self.words)
+    }
+
+    fn clear(&mut self, form: Form) {
+        self.form = form;
+        self.words.clear();
+        self.validity = None;
+        self.rows.clear();
+        self.hashes.clear();
+    }
+
+    fn hash_rows(&mut self) {
+        self.hashes.clear();
+        self.hashes.extend(self.rows.iter().map(|row| Key::of_row(row).hash()));
+    }
+
+    /// Takes the words of a column; what stands under a NULL does not matter.
+    fn set_words(&mut self, words: impl Iterator<Item = u64>, validity: Option<&NullBuffer>) {
+        self.words.extend(words);
+        self.hashes.extend(self.words.iter().copied().map(hash_word));
+        self.validity = validity.filter(|v| v.null_count() > 0).cloned();
+        if let Some(validity) = &self.validity {
+            for (hash, valid) in self.hashes.iter_mut().zip(validity) {
+                *hash = if valid { *hash } else { Key::Null.hash() };
+            }
+        }
+    }
+}
+
+/// Turns the key columns of batches into [`KeyBatch`]es: `O(rows)`, no allocation per row, and none
+/// at all once the buffers have grown.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use arrow::array::{ArrayRef, Int64Array};
+/// # use arrow::datatypes::{DataType, Field};
+/// # use state_codec::{KeyBatch, KeyEncoder};
+/// let fields = [Arc::new(Field::new("k", DataType::Int64, true))];
+/// let encoder = KeyEncoder::new(&fields, &[0])?;
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None]));
+/// let mut keys = KeyBatch::default();
+/// encoder.encode(&[column], 2, &mut keys)?;
+///
+/// let mut row = Vec::new();
+/// keys.write_key_row(1, &mut row);
+/// assert_eq!(row, [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]); // NULL is a key like any other
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct KeyEncoder {
+    columns: Vec<usize>,
+    layout: RowLayout,
+}
+
+impl KeyEncoder {
+    /// An encoder for the keys of `columns`, which index into `fields`. No columns make one key for
+    /// all rows.
+    ///
+    /// # Errors
+    ///
+    /// [`UnsupportedType`] names a column whose type cannot be a key.
+    ///
+    /// # Panics
+    ///
+    /// If a column is not below `fields.len()`.
+    pub fn new(fields: &[FieldRef], columns: &[usize]) -> Result<Self, UnsupportedType> {
+        let key_fields: Vec<FieldRef> = columns.iter().map(|&c| fields[c].clone()).collect();
+        Ok(Self { columns: columns.to_vec(), layout: RowLayout::new(&key_fields, RowForm::Key)? })
+    }
+
+    /// The layout of the key rows.
+    pub fn layout(&self) -> &RowLayout {
+        &self.layout
+    }
+
+    /// Replaces the content of `out` by the keys of a batch of `rows` rows. `columns` are all of the
+    /// batch's columns.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`] if a key cannot be written, among them that the batch's keys together are
+    /// longer than an arena may be. `out` is then empty.
+    pub fn encode(
+        &self,
+        columns: &[ArrayRef],
+        rows: usize,
+        out: &mut KeyBatch,
+    ) -> Result<(), EncodeError> {
+        if let [only] = self.columns[..]
+            && self.encode_words(&columns[only], out)
+        {
+            return Ok(());
+        }
+        out.clear(Form::Rows);
+        if self.columns.is_empty() {
+            for _ in 0..rows {
+                out.rows.push(&NO_COLUMNS)?;
+            }
+        } else {
+            let key_columns: Vec<ArrayRef> =
+                self.columns.iter().map(|&c| columns[c].clone()).collect();
+            self.layout.encode_into(&key_columns, Select::All, &mut out.rows)?;
+        }
+        out.hash_rows();
+        Ok(())
+    }
+
+    /// Takes a column whose values are words as it is; `false` if they are not.
+    fn encode_words(&self, column: &ArrayRef, out: &mut KeyBatch) -> bool {
+        fn take<T: ArrowPrimitiveType>(
+            column: &ArrayRef,
+            out: &mut KeyBatch,
+            word: impl Fn(T::Native) -> u64,
+        ) {
+            let array = column.as_primitive::<T>();
+            out.clear(Form::Words);
+            out.set_words(array.values().iter().map(|&v| word(v)), array.nulls());
+        }
+        // Narrow integers fill the low bytes of their word; the others are zero, whatever the sign.
+        match column.data_type() {
+            DataType::Int64 => take::<Int64Type>(column, out, i64::cast_unsigned),
+            DataType::Int32 => take::<Int32Type>(column, out, |v| v.cast_unsigned().into()),
+            DataType::Int16 => take::<Int16Type>(column, out, |v| v.cast_unsigned().into()),
+            DataType::Int8 => take::<Int8Type>(column, out, |v| v.cast_unsigned().into()),
+            DataType::Date32 => take::<Date32Type>(column, out, |v| v.cast_unsigned().into()),
+            DataType::Time32(TimeUnit::Millisecond) => {
+                take::<Time32MillisecondType>(column, out, |v| v.cast_unsigned().into());
+            }
+            DataType::Timestamp(TimeUnit::Millisecond, _) => {
+                take::<TimestampMillisecondType>(column, out, i64::cast_unsigned);
+            }
+            DataType::Float64 => take::<Float64Type>(column, out, f64::to_bits),
+            DataType::Float32 => take::<Float32Type>(column, out, |v| v.to_bits().into()),
+            DataType::Boolean => {
+                let array: &BooleanArray = column.as_boolean();
+                out.clear(Form::Words);
+                out.set_words(array.values().iter().map(u64::from), array.nulls());
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{
+        BooleanArray, Date32Array, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array,
+        Int64Array, StringArray, Time32MillisecondArray, TimestampMillisecondArray,
+    };
+    use arrow::datatypes::Field;
+
+    use super::*;
+
+    fn keys_of(column: ArrayRef) -> KeyBatch {
+        let fields = [Arc::new(Field::new("k", column.data_type().clone(), true))];
+        let encoder = KeyEncoder::new(&fields, &[0]).unwrap();
+        let mut keys = KeyBatch::default();
+        let rows = column.len();
+        encoder.encode(&[column], rows, &mut keys).unwrap();
+        keys
+    }
+
+    fn key_row(keys: &KeyBatch, i: usize) -> Vec<u8> {
+        let mut row = Vec::new();
+        keys.write_key_row(i, &mut row);
+        row
+    }
+
+    #[test]
+    fn words_and_rows_of_one_key_are_equal_in_bytes_and_hash() {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(vec![Some(-7), None, Some(i64::MAX)])),
+            Arc::new(Int32Array::from(vec![Some(-7), None, Some(i32::MAX)])),
+            Arc::new(Int16Array::from(vec![Some(-7), None, Some(7)])),
+            Arc::new(Int8Array::from(vec![Some(-7), None, Some(7)])),
+            Arc::new(Date32Array::from(vec![Some(-7), None, Some(7)])),
+            Arc::new(Time32MillisecondArray::from(vec![Some(7), None, Some(0)])),
+            Arc::new(TimestampMillisecondArray::from(vec![Some(-7), None, Some(7)])),
+            Arc::new(Float64Array::from(vec![Some(-0.0), None, Some(f64::NAN)])),
+            Arc::new(Float32Array::from(vec![Some(-0.0), None, Some(f32::NAN)])),
+            Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)])),
+        ];
+        for column in columns {
+            let words = keys_of(column.clone());
+            assert_eq!(words.form, Form::Words, "{}", column.data_type());
+            let fields = [Arc::new(Field::new("k", column.data_type().clone(), true))];
+            let mut rows = Rows::new();
+            let layout = RowLayout::new(&fields, RowForm::Key).unwrap();
+            layout.encode_into(std::slice::from_ref(&column), Select::All, &mut rows).unwrap();
+            let from_rows = KeyBatch::from_rows(rows.iter()).unwrap();
+            for i in 0..column.len() {
+                assert_eq!(key_row(&words, i), rows.get(i), "{} row {i}", column.data_type());
+                assert_eq!(words.key(i), from_rows.key(i));
+            }
+            assert_eq!(words.hashes, from_rows.hashes);
+        }
+    }
+
+    #[test]
+    fn a_slice_of_a_column_has_the_keys_of_its_rows() {
+        let column = Int64Array::from(vec![Some(1), None, Some(3), Some(4)]);
+        let keys = keys_of(Arc::new(column.slice(1, 2)));
+        assert_eq!(keys.key(0), Key::Null);
+        assert_eq!(keys.key(1), Key::Word(3));
+        assert_eq!(keys.len(), 2);
+    }
+
+    #[test]
+    fn short_strings_are_words_and_long_ones_rows() {
+        let keys = keys_of(Arc::new(StringArray::from(vec!["abc", "longer than seven"])));
+        assert!(matches!(keys.key(0), Key::Word(_)));
+        assert!(matches!(keys.key(1), Key::Row(row) if row.len() == 40));
+    }
+
+    #[test]
+    fn no_columns_are_one_key() {
+        let encoder = KeyEncoder::new(&[], &[]).unwrap();
+        let mut keys = KeyBatch::default();
+        encoder.encode(&[], 3, &mut keys).unwrap();
+        assert_eq!(keys.len(), 3);
+        assert_eq!(key_row(&keys, 2), [0; 8]);
+    }
+
+    #[test]
+    fn a_batch_forgets_the_one_before() {
+        let fields = [Arc::new(Field::new("k", DataType::Int64, true))];
+        let encoder = KeyEncoder::new(&fields, &[0]).unwrap();
+        let mut keys = KeyBatch::default();
+        encoder.encode(&[Arc::new(Int64Array::from(vec![None, Some(2)]))], 2, &mut keys).unwrap();
+        encoder.encode(&[Arc::new(Int64Array::from(vec![5]))], 1, &mut keys).unwrap();
+        assert_eq!((keys.len(), keys.key(0)), (1, Key::Word(5)));
+    }
+}

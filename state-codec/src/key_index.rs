@@ -1,0 +1,393 @@
+//! Key → slot, for the stores.
+//!
+//! Keys that are one word stand in the table itself; longer ones stand in an arena that the table
+//! points into. The table keeps 32 bits of each hash, which costs nothing (they fill padding) and
+//! lets it grow without asking for the hashes again.
+
+use hashbrown::HashTable;
+
+use crate::key::{Key, KeyBatch};
+
+/// A small integer that stands for one key of a store, for a bundle or for longer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u32);
+
+impl Slot {
+    /// The slot as an index into a slab.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct WordEntry {
+    word: u64,
+    slot: u32,
+    hash: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct RowEntry {
+    slot: u32,
+    hash: u32,
+}
+
+/// What `lengths` says of a slot whose key is not a row in the arena.
+const WORD: u32 = u32::MAX;
+const NULL: u32 = u32::MAX - 1;
+const FREE: u32 = u32::MAX - 2;
+
+/// Arena bytes of removed keys that are not worth a compaction.
+const GARBAGE_BYTES_TOLERATED: usize = 4096;
+
+/// The keys of a store, each with a slot. Slots of removed keys are given out again, so that a slab
+/// by slot stays as small as the most keys ever held at once.
+///
+/// ```
+/// # use state_codec::{KeyBatch, KeyIndex, Slot};
+/// let mut index = KeyIndex::default();
+/// let (mut slots, mut new) = (Vec::new(), Vec::new());
+/// let keys = KeyBatch::from_rows([b"one".as_slice(), b"two", b"one"])?;
+/// index.resolve(&keys, &mut slots, &mut new);
+/// assert_eq!(slots, [Slot(0), Slot(1), Slot(0)]);
+/// assert_eq!(new, [Slot(0), Slot(1)]);
+/// # Ok::<(), state_codec::EncodeError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct KeyIndex {
+    words: HashTable<WordEntry>,
+    rows: HashTable<RowEntry>,
+    null: Option<Slot>,
+    /// By slot: the word, or where in the arena the row starts.
+    starts: Vec<u64>,
+    /// By slot: the row's length in the arena, or one of [`WORD`], [`NULL`], [`FREE`].
+    lengths: Vec<u32>,
+    /// By slot: the hash that the table was given, to find the key's entry again.
+    hashes: Vec<u32>,
+    arena: Vec<u8>,
+    garbage_bytes: usize,
+    free: Vec<Slot>,
+}
+
+impl KeyIndex {
+    /// Replaces `slots` by one slot per key of `keys`. Unknown keys get slots, which replace the
+    /// content of `new` in the order of first occurrence.
+    ///
+    /// Costs one probe per row.
+    ///
+    /// # Panics
+    ///
+    /// Beyond 2^32 − 4 keys.
+    pub fn resolve(&mut self, keys: &KeyBatch, slots: &mut Vec<Slot>, new: &mut Vec<Slot>) {
+        slots.clear();
+        new.clear();
+        slots.reserve(keys.len());
+        if let Some(words) = keys.as_words() {
+            for (&word, &hash) in words.iter().zip(keys.hashes()) {
+                slots.push(self.word_slot(word, hash, new));
+            }
+            return;
+        }
+        for (i, &hash) in keys.hashes().iter().enumerate() {
+            slots.push(match keys.key(i) {
+                Key::Word(word) => self.word_slot(word, hash, new),
+                Key::Row(row) => self.row_slot(row, hash, new),
+                Key::Null => self.null_slot(new),
+            });
+        }
+    }
+
+    /// How many keys are held.
+    pub fn len(&self) -> usize {
+        self.starts.len() - self.free.len()
+    }
+
+    /// Whether no key is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One more than the greatest slot given out since the last [`clear`](Self::clear).
+    pub fn slot_bound(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Every slot that stands for a key, in rising order.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        let live = |(slot, &length): (usize, &u32)| (length != FREE).then_some(Slot(slot as u32));
+        self.lengths.iter().enumerate().filter_map(live)
+    }
+
+    /// Appends the row of a slot's key to `out`.
+    ///
+    /// # Panics
+    ///
+    /// If the slot stands for no key.
+    pub fn write_key_row(&self, slot: Slot, out: &mut Vec<u8>) {
+        self.key(slot).write_row(out);
+    }
+
+    /// Forgets the key of `slot`, whose number a later key may get. Amortised constant cost.
+    ///
+    /// # Panics
+    ///
+    /// If the slot stands for no key.
+    pub fn remove(&mut self, slot: Slot) {
+        let hash = spread(self.hashes[slot.index()]);
+        match self.key(slot) {
+            Key::Null => self.null = None,
+            Key::Word(_) => {
+                let entry = self.words.find_entry(hash, |entry| entry.slot == slot.0);
+                entry.expect("a word's slot is in the table of words").remove();
+            }
+            Key::Row(_) => {
+                let entry = self.rows.find_entry(hash, |entry| entry.slot == slot.0);
+                entry.expect("a row's slot is in the table of rows").remove();
+                self.garbage_bytes += self.lengths[slot.index()] as usize;
+            }
+        }
+        self.lengths[slot.index()] = FREE;
+        self.free.push(slot);
+        if self.garbage_bytes > GARBAGE_BYTES_TOLERATED.max(self.arena.len() / 2) {
+            self.compact_arena();
+        }
+    }
+
+    /// Forgets every key and keeps what is allocated.
+    pub fn clear(&mut self) {
+        self.words.clear();
+        self.rows.clear();
+        self.null = None;
+        self.starts.clear();
+        self.lengths.clear();
+        self.hashes.clear();
+        self.arena.clear();
+        self.garbage_bytes = 0;
+        self.free.clear();
+    }
+
+    /// Gives back what is allocated beyond the keys held. Costs a pass over them.
+    pub fn shrink_to_fit(&mut self) {
+        self.words.shrink_to_fit(|entry| spread(entry.hash));
+        self.rows.shrink_to_fit(|entry| spread(entry.hash));
+        self.starts.shrink_to_fit();
+        self.lengths.shrink_to_fit();
+        self.hashes.shrink_to_fit();
+        self.arena.shrink_to_fit();
+        self.free.shrink_to_fit();
+    }
+
+    /// Bytes allocated, by capacity.
+    pub fn allocated_bytes(&self) -> usize {
+        self.words.allocation_size()
+            + self.rows.allocation_size()
+            + self.arena.capacity()
+            + self.starts.capacity() * size_of::<u64>()
+            + self.lengths.capacity() * size_of::<u32>()
+            + self.hashes.capacity() * size_of::<u32>()
+            + self.free.capacity() * size_of::<Slot>()
+    }
+
+    #[inline]
+    fn word_slot(&mut self, word: u64, hash: u64, new: &mut Vec<Slot>) -> Slot {
+        let hash = shorten(hash);
+        match self.words.find(spread(hash), |entry| entry.word == word) {
+            Some(entry) => Slot(entry.slot),
+            None => self.insert_word(word, hash, new),
+        }
+    }
+
+    #[cold]
+    fn insert_word(&mut self, word: u64, hash: u32, new: &mut Vec<Slot>) -> Slot {
+        let slot = self.give_slot(word, WORD, hash);
+        let entry = WordEntry { word, slot: slot.0, hash };
+        self.words.insert_unique(spread(hash), entry, |entry| spread(entry.hash));
+        new.push(slot);
+        slot
+    }
+
+    fn row_slot(&mut self, row: &[u8], hash: u64, new: &mut Vec<Slot>) -> Slot {
+        let hash = shorten(hash);
+        let same = |entry: &RowEntry| entry.hash == hash && self.row(Slot(entry.slot)) == row;
+        if let Some(entry) = self.rows.find(spread(hash), same) {
+            return Slot(entry.slot);
+        }
+        let length = u32::try_from(row.len()).ok().filter(|&length| length < FREE);
+        let start = self.arena.len() as u64;
+        self.arena.extend_from_slice(row);
+        let slot = self.give_slot(start, length.expect("a row is at most 2^31 bytes long"), hash);
+        let entry = RowEntry { slot: slot.0, hash };
+        self.rows.insert_unique(spread(hash), entry, |entry| spread(entry.hash));
+        new.push(slot);
+        slot
+    }
+
+    fn null_slot(&mut self, new: &mut Vec<Slot>) -> Slot {
+        if let Some(slot) = self.null {
+            return slot;
+        }
+        let slot = self.give_slot(0, NULL, 0);
+        self.null = Some(slot);
+        new.push(slot);
+        slot
+    }
+
+    fn give_slot(&mut self, start: u64, length: u32, hash: u32) -> Slot {
+        if let Some(slot) = self.free.pop() {
+            self.starts[slot.index()] = start;
+            self.lengths[slot.index()] = length;
+            self.hashes[slot.index()] = hash;
+            return slot;
+        }
+        let slot = u32::try_from(self.starts.len()).expect("fewer than 2^32 keys are held at once");
+        self.starts.push(start);
+        self.lengths.push(length);
+        self.hashes.push(hash);
+        Slot(slot)
+    }
+
+    fn key(&self, slot: Slot) -> Key<'_> {
+        match self.lengths[slot.index()] {
+            WORD => Key::Word(self.starts[slot.index()]),
+            NULL => Key::Null,
+            FREE => panic!("slot {} stands for no key", slot.0),
+            _ => Key::Row(self.row(slot)),
+        }
+    }
+
+    fn row(&self, slot: Slot) -> &[u8] {
+        let start = self.starts[slot.index()] as usize;
+        &self.arena[start..start + self.lengths[slot.index()] as usize]
+    }
+
+    fn compact_arena(&mut self) {
+        let mut compact = Vec::with_capacity(self.arena.len() - self.garbage_bytes);
+        for slot in 0..self.lengths.len() {
+            if !matches!(self.lengths[slot], WORD | NULL | FREE) {
+                let start = compact.len() as u64;
+                compact.extend_from_slice(self.row(Slot(slot as u32)));
+                self.starts[slot] = start;
+            }
+        }
+        self.arena = compact;
+        self.garbage_bytes = 0;
+    }
+}
+
+/// The half of a hash that the table keeps. The high half of a folded product is as good as the low
+/// one; mixing both in keeps a caller's own hashes apart whichever half they differ in.
+#[inline]
+fn shorten(hash: u64) -> u32 {
+    (hash ^ (hash >> 32)) as u32
+}
+
+/// The table takes the bucket from the low bits and the tag from the top seven, so both ends must
+/// carry something.
+#[inline]
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) | u64::from(hash) << 32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn resolve(index: &mut KeyIndex, rows: &[&[u8]]) -> (Vec<u32>, Vec<u32>) {
+        let keys = KeyBatch::from_rows(rows.iter().copied()).unwrap();
+        let (mut slots, mut new) = (Vec::new(), Vec::new());
+        index.resolve(&keys, &mut slots, &mut new);
+        let numbers = |slots: Vec<Slot>| slots.into_iter().map(|slot| slot.0).collect();
+        (numbers(slots), numbers(new))
+    }
+
+    fn key_row(index: &KeyIndex, slot: u32) -> Vec<u8> {
+        let mut row = Vec::new();
+        index.write_key_row(Slot(slot), &mut row);
+        row
+    }
+
+    #[test]
+    fn equal_hashes_of_unequal_keys_stay_two_keys() {
+        let word = |word: u8| [0, 0, 0, 0, 0, 0, 0, 0, word, 0, 0, 0, 0, 0, 0, 0];
+        let rows: [&[u8]; 5] = [b"one", &word(1), b"two", &word(2), b"one"];
+        let mut keys = KeyBatch::from_rows(rows).unwrap();
+        keys.set_hashes(&[42; 5]);
+        let mut index = KeyIndex::default();
+        let (mut slots, mut new) = (Vec::new(), Vec::new());
+        index.resolve(&keys, &mut slots, &mut new);
+        assert_eq!(slots, [Slot(0), Slot(1), Slot(2), Slot(3), Slot(0)]);
+        index.remove(Slot(1));
+        index.resolve(&keys, &mut slots, &mut new);
+        assert_eq!(new, [Slot(1)]);
+        assert_eq!(key_row(&index, 3), word(2));
+    }
+
+    #[test]
+    fn a_removed_keys_slot_goes_to_the_next_new_key() {
+        let mut index = KeyIndex::default();
+        resolve(&mut index, &[b"a", b"b", b"c"]);
+        index.remove(Slot(1));
+        assert_eq!((index.len(), index.slot_bound()), (2, 3));
+        assert_eq!(resolve(&mut index, &[b"d", b"b"]), (vec![1, 3], vec![1, 3]));
+    }
+
+    #[test]
+    fn the_arena_gives_back_what_removed_keys_held() {
+        let mut index = KeyIndex::default();
+        let long = [7u8; 1000];
+        let rows: Vec<Vec<u8>> = (0..100u8).map(|i| [&long[..], &[i]].concat()).collect();
+        let rows: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
+        resolve(&mut index, &rows);
+        for slot in 0..90 {
+            index.remove(Slot(slot));
+        }
+        assert!(index.arena.capacity() <= 50 * 1001, "{}", index.arena.capacity());
+        assert_eq!(key_row(&index, 95), rows[95]);
+        assert_eq!(resolve(&mut index, &rows[90..]).1, []);
+    }
+
+    proptest! {
+        #[test]
+        fn an_index_is_a_map_from_rows_to_slots(
+            steps in prop::collection::vec(
+                (prop::collection::vec((0u8..40, 0usize..4), 0..30), any::<u16>()), 1..20)
+        ) {
+            let mut index = KeyIndex::default();
+            let mut model: HashMap<Vec<u8>, u32> = HashMap::new();
+            for (keys, remove) in steps {
+                let rows: Vec<Vec<u8>> = keys.iter().map(|&(k, form)| match form {
+                    0 => vec![k; 3],
+                    1 => vec![k; 16],
+                    2 => [vec![0; 8], vec![k; 8]].concat(),
+                    _ => [vec![0, 1, 0, 0, 0, 0, 0, 0], vec![k % 2; 8]].concat(),
+                }).collect();
+                let rows: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
+                let (slots, new) = resolve(&mut index, &rows);
+                let mut expected_new = Vec::new();
+                for (row, slot) in rows.iter().zip(slots) {
+                    let known = *model.entry(row.to_vec()).or_insert_with(|| {
+                        expected_new.push(slot);
+                        slot
+                    });
+                    prop_assert_eq!(known, slot);
+                }
+                prop_assert_eq!(new, expected_new);
+                let mut live: Vec<u32> = model.values().copied().collect();
+                live.sort_unstable();
+                prop_assert_eq!(&live, &index.slots().map(|s| s.0).collect::<Vec<_>>());
+                for (row, &slot) in &model {
+                    prop_assert_eq!(&key_row(&index, slot), row);
+                }
+                if let Some(&slot) = live.get(remove as usize % live.len().max(1)) {
+                    index.remove(Slot(slot));
+                    model.retain(|_, s| *s != slot);
+                }
+            }
+        }
+    }
+}

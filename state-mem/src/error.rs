@@ -1,0 +1,28 @@
+//! Why a store refused.
+
+use state_codec::{EncodeError, MemoryDenied};
+
+/// Why a store in memory was not opened, or refused a batch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemError {
+    /// The name is empty, longer than 128 bytes, or has a character other than ASCII letters,
+    /// digits, `-` and `_`.
+    #[error("{name:?} is no name for a store: only letters, digits, '-' and '_' are")]
+    InvalidName {
+        /// The name that was given.
+        name: String,
+    },
+    /// The backend has a store of this name open.
+    #[error("store {name:?} is open already")]
+    OpenAlready {
+        /// The name of the store.
+        name: String,
+    },
+    /// The memory pool has no room.
+    #[error("no memory for the store")]
+    Denied(#[from] MemoryDenied),
+    /// A key row that no batch of keys can hold.
+    #[error("a key of the store cannot be loaded")]
+    Key(#[from] EncodeError),
+}

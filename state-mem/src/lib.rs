@@ -1,0 +1,17 @@
+//! Keyed state of a stream processor in memory.
+//!
+//! A [`MemBackend`] opens [`MemState`]s, each a slab of values by slot behind an index of keys. A
+//! store's slots stand for the same keys until the keys are forgotten, so a look at a value is one
+//! load from the slab.
+
+mod backend; // opens stores
+mod error; // why a store refused
+mod state; // a store
+
+pub use crate::backend::MemBackend;
+pub use crate::error::MemError;
+pub use crate::state::MemState;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

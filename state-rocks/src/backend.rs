@@ -1,0 +1,114 @@
+//! Opens stores.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use keygroup::GroupCount;
+use rocksdb::Cache;
+use state_codec::{MemoryPool, StateBackend, StateCodec};
+
+use crate::error::RocksError;
+use crate::options::RocksOptions;
+use crate::state::RocksState;
+
+/// The longest name of a store, in bytes: with room for what a file system allows in a name.
+const NAME_BYTES: usize = 128;
+
+/// Opens stores below one directory: the store `name` is the database in `DIR/name`. Clones open the
+/// same stores and share their block cache.
+///
+/// A store that was closed is opened again with what it held. There is no write-ahead log, so a
+/// process that ends without dropping the store loses what was not yet in files.
+///
+/// ```
+/// use keygroup::GroupCount;
+/// use state_codec::MemoryPool;
+/// use state_rocks::{RocksBackend, RocksOptions};
+///
+/// let pool = MemoryPool::new(64 << 20);
+/// let backend = RocksBackend::new("/var/lib/operator-1", GroupCount::new(128)?)
+///     .with_pool(pool)
+///     .with_options(RocksOptions::default());
+/// # let _ = backend;
+/// # Ok::<(), keygroup::InvalidGroupCount>(())
+/// ```
+#[derive(Clone)]
+pub struct RocksBackend {
+    dir: PathBuf,
+    groups: GroupCount,
+    pool: MemoryPool,
+    options: RocksOptions,
+    block_cache: Cache,
+}
+
+impl RocksBackend {
+    /// A backend below `dir`, with the default options and no limit of memory. Its stores divide
+    /// their keys into `groups`. Nothing is touched before a store is opened.
+    pub fn new(dir: impl Into<PathBuf>, groups: GroupCount) -> Self {
+        let options = RocksOptions::default();
+        Self {
+            dir: dir.into(),
+            groups,
+            pool: MemoryPool::unlimited(),
+            block_cache: options.block_cache(),
+            options,
+        }
+    }
+
+    /// The same, with stores that take the memory of their working sets from `pool`.
+    #[must_use]
+    pub fn with_pool(self, pool: MemoryPool) -> Self {
+        Self { pool, ..self }
+    }
+
+    /// The same, with databases that are set up by `options`, and a block cache of their own.
+    #[must_use]
+    pub fn with_options(self, options: RocksOptions) -> Self {
+        Self {
+            block_cache: options.block_cache(),
+            options,
+            ..self
+        }
+    }
+}
+
+impl fmt::Debug for RocksBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RocksBackend")
+            .field("dir", &self.dir)
+            .field("groups", &self.groups)
+            .field("pool", &self.pool)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl StateBackend for RocksBackend {
+    type Error = RocksError;
+
+    type State<V, C>
+        = RocksState<V, C>
+    where
+        V: 'static,
+        C: StateCodec<V> + 'static;
+
+    /// Opens or makes the database in `DIR/name`.
+    fn open<V, C>(&self, name: &str, codec: C) -> Result<RocksState<V, C>, RocksError>
+    where
+        V: 'static,
+        C: StateCodec<V> + 'static,
+    {
+        let in_alphabet = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if name.is_empty() || name.len() > NAME_BYTES || !name.bytes().all(in_alphabet) {
+            return Err(RocksError::InvalidName { name: name.into() });
+        }
+        RocksState::open(
+            self.dir.join(name),
+            self.groups,
+            self.pool.reserve(name),
+            &self.options,
+            &self.block_cache,
+            codec,
+        )
+    }
+}

@@ -1,0 +1,187 @@
+//! What a bundle reads and writes, by the store's own count.
+
+mod support;
+
+use state_codec::{KeyedState, MemoryPool, StateBackend};
+use state_rocks::{RocksBackend, RocksError, RocksOptions, StoreStats};
+use support::{Bytes, count, groups, open, open_with, resolve, store};
+
+#[test]
+fn a_bundle_writes_what_changed_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut state = open(dir.path()).unwrap();
+    store(&mut state, 0..10, 100);
+    let stored = StoreStats {
+        gets: 10,
+        hits: 0,
+        written_values: 10,
+        written_bytes: 10 * (18 + 100),
+        deletes: 0,
+        write_batches: 1,
+    };
+    assert_eq!(state.stats(), stored);
+
+    // Rejected: every key twice, all looked at.
+    for slot in resolve(&mut state, (0..10).chain(0..10)).unwrap() {
+        assert!(state.get(slot).is_some());
+    }
+    state.end_bundle().unwrap();
+    let rejected = StoreStats {
+        gets: 20,
+        hits: 10,
+        ..stored
+    };
+    assert_eq!(state.stats(), rejected);
+
+    // One value changes three times, one goes, one comes and goes.
+    let slots = resolve(&mut state, [3, 4, 99]).unwrap();
+    for value in [b"a", b"b", b"c"] {
+        state.put(slots[0], value.to_vec());
+    }
+    state.remove(slots[1]);
+    state.put(slots[2], b"brief".to_vec());
+    state.remove(slots[2]);
+    state.end_bundle().unwrap();
+    let improved = StoreStats {
+        gets: 23,
+        hits: 12,
+        written_values: 11,
+        written_bytes: 10 * (18 + 100) + 18 + 1,
+        deletes: 1,
+        write_batches: 2,
+    };
+    assert_eq!(state.stats(), improved);
+    assert_eq!(count(&mut state).unwrap(), 9);
+}
+
+#[test]
+fn a_flush_is_split_at_the_bytes_of_a_write_batch() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = RocksOptions {
+        write_batch_bytes: 64 << 10,
+        ..RocksOptions::default()
+    };
+    let mut state = open_with(dir.path(), options).unwrap();
+    store(&mut state, 0..200, 10_000);
+    // 6 × (18 + 10,000 + 11) + 12 fit into 65,536 bytes, and 7 do not.
+    assert_eq!(state.stats().write_batches, 200_u64.div_ceil(6));
+    assert_eq!(state.stats().written_values, 200);
+    assert_eq!(count(&mut state).unwrap(), 200);
+
+    // A value larger than a batch has one to itself.
+    store(&mut state, 200..203, 100_000);
+    assert_eq!(state.stats().write_batches, 200_u64.div_ceil(6) + 3);
+    assert_eq!(count(&mut state).unwrap(), 203);
+}
+
+#[test]
+fn a_batch_larger_than_one_read_is_read_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut state = open(dir.path()).unwrap();
+    store(&mut state, 0..20_000, 8);
+    for slot in resolve(&mut state, (0..20_000).rev()).unwrap() {
+        assert_eq!(state.get(slot).map(Vec::len), Some(8));
+    }
+    assert_eq!(state.stats().hits, 20_000);
+}
+
+#[test]
+fn values_survive_closing_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut state = open(dir.path()).unwrap();
+    store(&mut state, 0..1000, 50);
+    drop(state);
+    let mut state = open(dir.path()).unwrap();
+    assert_eq!(count(&mut state).unwrap(), 1000);
+    let slots = resolve(&mut state, [999, 1000]).unwrap();
+    assert_eq!(state.get(slots[0]).map(Vec::len), Some(50));
+    assert_eq!(state.get(slots[1]), None);
+}
+
+#[test]
+fn a_bundle_leaves_no_more_than_the_kept_buffers() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = MemoryPool::unlimited();
+    let options = RocksOptions {
+        kept_buffer_bytes: 1 << 20,
+        ..RocksOptions::default()
+    };
+    let backend = RocksBackend::new(dir.path(), groups())
+        .with_pool(pool.clone())
+        .with_options(options);
+    let mut state = backend.open("store", Bytes).unwrap();
+
+    store(&mut state, 0..1000, 1000);
+    let kept = state.charged_bytes();
+    assert!((1..=1 << 20).contains(&kept), "{kept} bytes");
+    store(&mut state, 0..1000, 1000);
+    assert_eq!(state.charged_bytes(), kept); // the same bundle needs no more
+
+    store(&mut state, 0..100_000, 10);
+    assert_eq!(state.charged_bytes(), 0);
+    assert_eq!(pool.used_bytes(), 0);
+}
+
+#[test]
+fn a_store_that_is_refused_its_buffers_gives_them_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = MemoryPool::new(1 << 20);
+    let backend = RocksBackend::new(dir.path(), groups()).with_pool(pool.clone());
+    let mut state = backend.open("store", Bytes).unwrap();
+    let slots = resolve(&mut state, [1]).unwrap();
+    let mut other = pool.reserve("other");
+    other.try_resize((1 << 20) - pool.used_bytes()).unwrap();
+    state.put(slots[0], vec![1; 100_000]); // and the buffer that it is encoded in is not paid for
+    state.end_bundle().unwrap();
+    assert_eq!(state.charged_bytes(), 0);
+    assert_eq!(count(&mut state).unwrap(), 1);
+}
+
+#[test]
+fn loaded_values_are_charged_before_they_are_given_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = MemoryPool::new(1 << 20);
+    let backend = RocksBackend::new(dir.path(), groups()).with_pool(pool.clone());
+    let mut state = backend.open("store", Bytes).unwrap();
+    for key in 0..20 {
+        store(&mut state, [key], 100_000);
+    }
+    let charged = state.charged_bytes();
+    let denied = resolve(&mut state, 0..20).unwrap_err();
+    assert!(matches!(denied, RocksError::Denied(_)), "{denied:?}");
+    assert!(state.charged_bytes() <= charged);
+    let slots = resolve(&mut state, 0..5).unwrap();
+    assert!(state.charged_bytes() >= 500_000);
+    assert_eq!(state.get(slots[4]).map(Vec::len), Some(100_000));
+    state.end_bundle().unwrap();
+    assert!(state.charged_bytes() <= charged);
+}
+
+#[test]
+fn dirty_values_outlive_a_failed_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = RocksOptions {
+        write_buffer_bytes: 64 << 10,
+        write_batch_bytes: 64 << 10,
+        ..RocksOptions::default()
+    };
+    let mut state = open_with(dir.path(), options).unwrap();
+    store(&mut state, 0..10, 10);
+    std::fs::remove_dir_all(dir.path().join("store")).unwrap();
+
+    let slots = resolve(&mut state, 1000..1200).unwrap();
+    for &slot in &slots {
+        state.put(slot, vec![7; 10_000]);
+    }
+    for _ in 0..2 {
+        let error = state.end_bundle().unwrap_err();
+        assert!(matches!(error, RocksError::Engine { .. }), "{error:?}");
+        let message = error.to_string();
+        assert!(message.starts_with("cannot write the store in /"), "{message}");
+        for &slot in &slots {
+            assert_eq!(state.get(slot), Some(&vec![7; 10_000]));
+        }
+    }
+    let written = state.stats().written_values;
+    assert!(written < 200, "{written} values were written to no file");
+}
