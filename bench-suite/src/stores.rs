@@ -12,7 +12,7 @@ use tempfile::TempDir;
 pub const GROUPS: u32 = 128;
 
 /// A kind of store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Store {
     /// `state-mem`.
     Memory,

@@ -245,7 +245,9 @@ fn equal_keys_have_equal_slots<B: StateBackend>(mut bench: Bench<B>) {
         again, first,
         "equal keys have equal slots in every batch of a bundle"
     );
-    bench.state.put(first[2], b"put by the first batch".to_vec());
+    bench
+        .state
+        .put(first[2], b"put by the first batch".to_vec());
     let more: Vec<Bytes> = (100..600).map(number).collect();
     bench.resolve(&batch(&more));
     let again = bench.resolve(&batch(&keys));
@@ -501,7 +503,9 @@ fn a_claim_is_given_back<B: StateBackend>(mut bench: Bench<B>) {
         assert!(bench.state.charged_bytes() >= before.max(CLAIM));
         assert_eq!(bench.state.charged_bytes(), bench.pool.used_bytes());
         if write {
-            bench.state.put(slots[0], b"much smaller than claimed".to_vec());
+            bench
+                .state
+                .put(slots[0], b"much smaller than claimed".to_vec());
             bench.end();
         } else {
             bench.abandon();
@@ -551,12 +555,17 @@ fn a_loaded_value_is_as_one_put<B: StateBackend>(mut bench: Bench<B>) {
 
 fn names_are_checked_and_taken_once<B: StateBackend>(bench: Bench<B>) {
     for name in ["", ".", "..", "a/b", "a b", "ü", "a\0"] {
-        let refused = bench.backend.open::<Bytes, _>(name, CountingCodec::default());
+        let refused = bench
+            .backend
+            .open::<Bytes, _>(name, CountingCodec::default());
         assert!(refused.is_err(), "{name:?} is no name for a store");
     }
-    let again = bench.backend.open::<Bytes, _>("battery", CountingCodec::default());
+    let again = bench
+        .backend
+        .open::<Bytes, _>("battery", CountingCodec::default());
     assert!(again.is_err(), "a store that is open is not opened again");
-    let mut other: B::State<Bytes, _> = ok(bench.backend.open("Other-1_a", CountingCodec::default()));
+    let mut other: B::State<Bytes, _> =
+        ok(bench.backend.open("Other-1_a", CountingCodec::default()));
     let mut slots = Vec::new();
     ok(other.resolve(&batch(&[number(1)]), &mut slots));
     other.put(slots[0], b"of the other".to_vec());
@@ -582,9 +591,7 @@ fn a_dropped_store_gives_back_its_memory<B: StateBackend>(mut bench: Bench<B>) {
     let _again = ok(backend.open::<Bytes, _>("battery", CountingCodec::default()));
 }
 
-fn a_refused_claim_changes_nothing<B: StateBackend>(
-    open: &mut impl FnMut(MemoryPool) -> Bench<B>,
-) {
+fn a_refused_claim_changes_nothing<B: StateBackend>(open: &mut impl FnMut(MemoryPool) -> Bench<B>) {
     const LIMIT: usize = 1 << 20;
     let mut bench = open(MemoryPool::new(LIMIT));
     bench.store(&[(number(1), b"one".to_vec())]);
@@ -604,9 +611,7 @@ fn a_refused_claim_changes_nothing<B: StateBackend>(
     ]));
 }
 
-fn a_refused_batch_changes_nothing<B: StateBackend>(
-    open: &mut impl FnMut(MemoryPool) -> Bench<B>,
-) {
+fn a_refused_batch_changes_nothing<B: StateBackend>(open: &mut impl FnMut(MemoryPool) -> Bench<B>) {
     const LIMIT: usize = 64 << 20;
     const ROOM: usize = 64 << 10;
     let stored = entries(50);
@@ -685,7 +690,10 @@ fn random_operations_are_those_of_a_map<B: StateBackend>(mut bench: Bench<B>, se
     for _ in 0..400 {
         let resolved = |random: &mut SplitMix64| {
             let nth = random.below(slots.len().max(1));
-            slots.iter().nth(nth).map(|(key, &slot)| (key.clone(), slot))
+            slots
+                .iter()
+                .nth(nth)
+                .map(|(key, &slot)| (key.clone(), slot))
         };
         match random.below(16) {
             0..4 => {

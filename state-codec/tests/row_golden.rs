@@ -111,9 +111,15 @@ fn rows_are_those_of_flink() {
         for (form, expected) in [(RowForm::Key, key_row), (RowForm::Payload, payload_row)] {
             let layout = RowLayout::new(&fields, form).expect("a supported type");
             let mut rows = Rows::new();
-            layout.encode_into(&columns, Select::Indices(&[0]), &mut rows).expect("values that fit");
+            layout
+                .encode_into(&columns, Select::Indices(&[0]), &mut rows)
+                .expect("values that fit");
             assert_eq!(hex(rows.get(0)), expected, "{form:?} of {line}");
-            assert_eq!(layout.decode(&[rows.get(0)]).expect("a row"), columns, "{form:?} of {line}");
+            assert_eq!(
+                layout.decode(&[rows.get(0)]).expect("a row"),
+                columns,
+                "{form:?} of {line}"
+            );
         }
     }
 }
@@ -162,10 +168,17 @@ fn column(text: &str) -> (FieldRef, ArrayRef) {
                 .expect("DECIMAL(p,s)");
             let (precision, scale) = (precision.parse().expect("p"), scale.parse().expect("s"));
             let array = Decimal128Array::from(parse::<i128>(value));
-            Arc::new(array.with_precision_and_scale(precision, scale).expect("p and s"))
+            Arc::new(
+                array
+                    .with_precision_and_scale(precision, scale)
+                    .expect("p and s"),
+            )
         }
     };
-    (Arc::new(Field::new(sql_type, array.data_type().clone(), true)), array)
+    (
+        Arc::new(Field::new(sql_type, array.data_type().clone(), true)),
+        array,
+    )
 }
 
 fn hex(bytes: &[u8]) -> String {

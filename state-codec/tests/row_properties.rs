@@ -126,7 +126,13 @@ fn batch(
     })?;
     let columns = fields.iter().map(|field| {
         let (before, after) = (random.below(10), random.below(3));
-        random.array(field.data_type(), field.is_nullable(), before + rows + after).slice(before, rows)
+        random
+            .array(
+                field.data_type(),
+                field.is_nullable(),
+                before + rows + after,
+            )
+            .slice(before, rows)
     });
     let columns = columns.collect();
     Some((layout, columns))
@@ -134,7 +140,11 @@ fn batch(
 
 fn encode_all(layout: &RowLayout, columns: &[ArrayRef], rows: usize, out: &mut Rows) {
     let indices: Vec<u32> = (0..rows as u32).collect();
-    let select = if columns.is_empty() { Select::Indices(&indices) } else { Select::All };
+    let select = if columns.is_empty() {
+        Select::Indices(&indices)
+    } else {
+        Select::All
+    };
     layout.encode_into(columns, select, out).unwrap();
 }
 
@@ -172,7 +182,10 @@ fn any_type() -> impl Strategy<Value = DataType> {
         DataType::FixedSizeBinary(9),
         DataType::Null,
     ];
-    let dictionary = (select(vec![DataType::Int8, DataType::Int32, DataType::UInt16]), select(flat.clone()))
+    let dictionary = (
+        select(vec![DataType::Int8, DataType::Int32, DataType::UInt16]),
+        select(flat.clone()),
+    )
         .prop_map(|(key, value)| DataType::Dictionary(Box::new(key), Box::new(value)));
     let leaf = prop_oneof![4 => select(flat), 1 => dictionary];
     leaf.prop_recursive(3, 12, 3, |inner| {
@@ -183,18 +196,22 @@ fn any_type() -> impl Strategy<Value = DataType> {
             }
         };
         let part = || (inner.clone(), any::<bool>());
-        let map = (inner.clone(), inner.clone()).prop_filter_map("a key is not NULL", move |(key, value)| {
-            let fields = Fields::from(vec![
-                Field::new("key", key.clone(), false),
-                Field::new("value", value, true),
-            ]);
-            let entries = Field::new("entries", DataType::Struct(fields), false);
-            (!may_be_all_null(&key)).then(|| DataType::Map(Arc::new(entries), false))
-        });
+        let map = (inner.clone(), inner.clone()).prop_filter_map(
+            "a key is not NULL",
+            move |(key, value)| {
+                let fields = Fields::from(vec![
+                    Field::new("key", key.clone(), false),
+                    Field::new("value", value, true),
+                ]);
+                let entries = Field::new("entries", DataType::Struct(fields), false);
+                (!may_be_all_null(&key)).then(|| DataType::Map(Arc::new(entries), false))
+            },
+        );
         prop_oneof![
             part().prop_map(field("item")).prop_map(DataType::List),
             part().prop_map(field("item")).prop_map(DataType::LargeList),
-            vec(part().prop_map(field("part")), 0..4).prop_map(|parts| DataType::Struct(parts.into())),
+            vec(part().prop_map(field("part")), 0..4)
+                .prop_map(|parts| DataType::Struct(parts.into())),
             map,
         ]
     })
@@ -210,7 +227,12 @@ fn may_be_all_null(data_type: &DataType) -> bool {
 /// The array with the values of dictionaries in their places.
 fn plain(array: &ArrayRef) -> ArrayRef {
     fn plain_field(field: &FieldRef) -> FieldRef {
-        Arc::new(field.as_ref().clone().with_data_type(plain_type(field.data_type())))
+        Arc::new(
+            field
+                .as_ref()
+                .clone()
+                .with_data_type(plain_type(field.data_type())),
+        )
     }
     fn plain_type(data_type: &DataType) -> DataType {
         match data_type {
@@ -252,7 +274,9 @@ impl Random {
     fn bytes(&mut self) -> Vec<u8> {
         let length = [0, 1, 3, 7, 8, 9, 12, 13, 16, 40][self.below(10)];
         let letters = [b'a', b'b', 0, b'z'];
-        (0..length).map(|i| if i < 6 { b'a' } else { letters[self.below(4)] }).collect()
+        (0..length)
+            .map(|i| if i < 6 { b'a' } else { letters[self.below(4)] })
+            .collect()
     }
 
     fn text(&mut self) -> String {
@@ -345,15 +369,23 @@ impl Random {
             DataType::LargeBinary => bytes!(LargeBinaryArray, Self::bytes),
             DataType::BinaryView => views!(BinaryViewArray, Self::bytes),
             DataType::FixedSizeBinary(width) => {
-                let values = (0..rows * *width as usize).map(|_| self.below(3) as u8).collect();
+                let values = (0..rows * *width as usize)
+                    .map(|_| self.below(3) as u8)
+                    .collect();
                 let nulls = self.nulls(nullable, rows);
-                Arc::new(FixedSizeBinaryArray::new(*width, Buffer::from_vec::<u8>(values), nulls))
+                Arc::new(FixedSizeBinaryArray::new(
+                    *width,
+                    Buffer::from_vec::<u8>(values),
+                    nulls,
+                ))
             }
             DataType::Dictionary(key, value) => {
                 let size = 1 + self.below(5);
                 let values = self.array(value, nullable, size);
                 let nulls = self.nulls(nullable, rows);
-                let keys = (0..rows).map(|_| self.below(size as u64)).collect::<Vec<_>>();
+                let keys = (0..rows)
+                    .map(|_| self.below(size as u64))
+                    .collect::<Vec<_>>();
                 macro_rules! dictionary {
                     ($type:ty, $native:ty) => {{
                         let keys = keys.iter().map(|&key| key as $native).collect::<Vec<_>>();
@@ -379,20 +411,37 @@ impl Random {
                 let length = offsets[rows] as usize;
                 let values = self.array(item.data_type(), item.is_nullable(), length);
                 let nulls = self.nulls(nullable, rows);
-                Arc::new(LargeListArray::new(Arc::clone(item), offsets, values, nulls))
+                Arc::new(LargeListArray::new(
+                    Arc::clone(item),
+                    offsets,
+                    values,
+                    nulls,
+                ))
             }
             DataType::Struct(parts) => {
                 let part = |part: &FieldRef| self.array(part.data_type(), part.is_nullable(), rows);
                 let columns = parts.iter().map(part).collect();
                 let nulls = self.nulls(nullable, rows);
-                Arc::new(StructArray::try_new_with_length(parts.clone(), columns, nulls, rows).unwrap())
+                Arc::new(
+                    StructArray::try_new_with_length(parts.clone(), columns, nulls, rows).unwrap(),
+                )
             }
             DataType::Map(entries, ordered) => {
                 let offsets = self.offsets::<i32>(rows);
                 let pairs = self.array(entries.data_type(), false, offsets[rows] as usize);
-                let pairs = pairs.as_any().downcast_ref::<StructArray>().unwrap().clone();
+                let pairs = pairs
+                    .as_any()
+                    .downcast_ref::<StructArray>()
+                    .unwrap()
+                    .clone();
                 let nulls = self.nulls(nullable, rows);
-                Arc::new(MapArray::new(Arc::clone(entries), offsets, pairs, nulls, *ordered))
+                Arc::new(MapArray::new(
+                    Arc::clone(entries),
+                    offsets,
+                    pairs,
+                    nulls,
+                    *ordered,
+                ))
             }
             data_type => unreachable!("{data_type} is not among the types"),
         }

@@ -20,9 +20,9 @@ pub enum MemError {
         name: String,
     },
     /// The memory pool has no room.
-    #[error("no memory for the store")]
+    #[error(transparent)]
     Denied(#[from] MemoryDenied),
     /// A key row that no batch of keys can hold.
-    #[error("a key of the store cannot be loaded")]
+    #[error(transparent)]
     Key(#[from] EncodeError),
 }

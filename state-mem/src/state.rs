@@ -134,6 +134,7 @@ impl<V, C: StateCodec<V>> MemState<V, C> {
     }
 
     fn cut_lists(&mut self) {
+        self.new.clear();
         self.touched.shrink_to(LISTED_SLOTS_KEPT);
         self.new.shrink_to(LISTED_SLOTS_KEPT);
     }

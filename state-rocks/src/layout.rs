@@ -51,17 +51,29 @@ pub(crate) fn record(groups: GroupCount) -> [u8; RECORD_BYTES] {
 /// The number of groups in a layout record.
 pub(crate) fn read_record(bytes: &[u8]) -> Result<GroupCount, DecodeError> {
     if let Some(missing) = RECORD_BYTES.checked_sub(bytes.len()).filter(|&n| n > 0) {
-        return Err(DecodeError::truncated("layout record", bytes.len(), missing));
+        return Err(DecodeError::truncated(
+            "layout record",
+            bytes.len(),
+            missing,
+        ));
     }
     if bytes[..4] != MAGIC {
-        return Err(DecodeError::malformed("layout record", 0, "it begins with WEIR"));
+        return Err(DecodeError::malformed(
+            "layout record",
+            0,
+            "it begins with WEIR",
+        ));
     }
     if bytes[4] != VERSION {
         return Err(DecodeError::unknown_version("layout version", 4, bytes[4]));
     }
     if bytes.len() > RECORD_BYTES {
         let reason = "version 1 ends there";
-        return Err(DecodeError::malformed("layout record", RECORD_BYTES, reason));
+        return Err(DecodeError::malformed(
+            "layout record",
+            RECORD_BYTES,
+            reason,
+        ));
     }
     let count = u16::from_be_bytes([bytes[5], bytes[6]]);
     GroupCount::new(count.into())

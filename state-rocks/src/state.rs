@@ -262,7 +262,8 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
             self.new = Vec::new();
             self.db_keys = DbKeys::default();
             self.value_bytes = Vec::new();
-            self.settle().expect("nothing is allocated, and nothing is asked for");
+            self.settle()
+                .expect("nothing is allocated, and nothing is asked for");
         }
     }
 
@@ -425,9 +426,10 @@ fn decode<V, C: StateCodec<V>>(
 }
 
 fn open_error(path: &Path, source: rocksdb::Error) -> RocksError {
-    // RocksDB has no error of its own for this, but only its lock is "lock file" in a message.
-    let locked = source.kind() == ErrorKind::IOError && source.as_ref().contains("lock file");
-    if locked {
+    // RocksDB has no error of its own for this. What it says tells this process from another.
+    let held = ["lock hold by current process", "While lock file"];
+    let is_held = held.iter().any(|text| source.as_ref().contains(text));
+    if source.kind() == ErrorKind::IOError && is_held {
         return RocksError::OpenAlready {
             path: path.to_owned(),
             source: source.into(),
@@ -564,7 +566,9 @@ impl DbKeys {
         self.sorted.reserve(slots.len());
         for &slot in slots {
             let start = self.arena.len();
-            layout::write_key(groups, &mut self.arena, |out| index.write_key_row(slot, out));
+            layout::write_key(groups, &mut self.arena, |out| {
+                index.write_key_row(slot, out)
+            });
             let len = u32::try_from(self.arena.len() - start);
             let len = len.expect("a key row is at most 2^31 bytes long");
             self.sorted.push(DbKey { start, len, slot });

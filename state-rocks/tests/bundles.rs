@@ -154,7 +154,7 @@ fn loaded_values_are_charged_before_they_are_given_out() {
     assert!(state.charged_bytes() >= 500_000);
     assert_eq!(state.get(slots[4]).map(Vec::len), Some(100_000));
     state.end_bundle().unwrap();
-    assert!(state.charged_bytes() <= charged);
+    assert!(state.charged_bytes() < 200_000, "the values are gone");
 }
 
 #[test]
@@ -177,7 +177,10 @@ fn dirty_values_outlive_a_failed_write() {
         let error = state.end_bundle().unwrap_err();
         assert!(matches!(error, RocksError::Engine { .. }), "{error:?}");
         let message = error.to_string();
-        assert!(message.starts_with("cannot write the store in /"), "{message}");
+        assert!(
+            message.starts_with("cannot write the store in /"),
+            "{message}"
+        );
         for &slot in &slots {
             assert_eq!(state.get(slot), Some(&vec![7; 10_000]));
         }

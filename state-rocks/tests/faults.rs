@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use keygroup::GroupCount;
-use state_codec::{KeyedState, StateBackend};
+use state_codec::{KeyedState, Snapshot, StateBackend};
 use state_rocks::{Operation, RocksBackend, RocksError};
 use support::{Bytes, count, groups, key, open, resolve, store};
 
@@ -29,7 +29,10 @@ fn a_store_that_is_open_is_not_opened_again() {
     assert!(matches!(again, RocksError::OpenAlready { .. }), "{again:?}");
     assert_eq!(
         again.to_string(),
-        format!("the store in {}/store is open already", dir.path().display())
+        format!(
+            "the store in {}/store is open already",
+            dir.path().display()
+        )
     );
     assert!(again.source().is_some());
     store(&mut state, [1], 1); // the first goes on
@@ -57,7 +60,10 @@ fn a_store_that_another_process_has_open_is_not_opened() {
 fn the_second_process() {
     let dir = PathBuf::from(std::env::var_os(DIR_OF_SECOND_PROCESS).unwrap());
     let refused = open(&dir).unwrap_err();
-    assert!(matches!(refused, RocksError::OpenAlready { .. }), "{refused:?}");
+    assert!(
+        matches!(refused, RocksError::OpenAlready { .. }),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -65,7 +71,10 @@ fn a_name_that_is_no_directory_name_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let backend = RocksBackend::new(dir.path(), groups());
     let refused = backend.open("../store", Bytes).unwrap_err();
-    assert!(matches!(refused, RocksError::InvalidName { .. }), "{refused:?}");
+    assert!(
+        matches!(refused, RocksError::InvalidName { .. }),
+        "{refused:?}"
+    );
     assert_eq!(
         refused.to_string(),
         r#""../store" is no name for a store: only letters, digits, '-' and '_' are"#
@@ -79,7 +88,10 @@ fn a_directory_that_cannot_be_is_an_error() {
     let file = dir.path().join("file");
     fs::write(&file, "no directory").unwrap();
     let refused = open(&file).unwrap_err();
-    assert!(matches!(refused, RocksError::Directory { .. }), "{refused:?}");
+    assert!(
+        matches!(refused, RocksError::Directory { .. }),
+        "{refused:?}"
+    );
     assert_eq!(
         refused.to_string(),
         format!("cannot create directory {}/store", file.display())
@@ -127,7 +139,10 @@ fn a_database_of_something_else_is_refused_and_left_alone() {
     db.put(b"some", b"thing").unwrap();
     drop(db);
     let refused = open(dir.path()).unwrap_err();
-    assert!(matches!(refused, RocksError::NotAStore { .. }), "{refused:?}");
+    assert!(
+        matches!(refused, RocksError::NotAStore { .. }),
+        "{refused:?}"
+    );
     let db = raw(dir.path());
     assert_eq!(db.iterator(rocksdb::IteratorMode::Start).count(), 1);
 }
@@ -174,13 +189,21 @@ fn a_value_that_cannot_be_decoded_is_named_by_its_key() {
 #[test]
 fn a_key_without_a_group_is_named() {
     let dir = tempfile::tempdir().unwrap();
-    drop(open(dir.path()).unwrap());
+    let groups = GroupCount::new(512).unwrap();
+    let backend = RocksBackend::new(dir.path(), groups);
+    drop(backend.open("store", Bytes).unwrap());
     let db = raw(dir.path());
-    db.put([0], b"value").unwrap();
+    db.put([1], b"value").unwrap(); // between those of groups 255 and 256
     drop(db);
-    let mut state = open(dir.path()).unwrap();
-    let error = count(&mut state).unwrap_err();
-    assert!(matches!(error, RocksError::Key { .. }), "{error:?}");
+    let mut state = backend.open("store", Bytes).unwrap();
+    let error = state.scan(groups.all(), &mut |_, _, _| ()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "the store in {}/store has the impossible key 01",
+            dir.path().display()
+        )
+    );
 }
 
 #[test]
@@ -214,7 +237,10 @@ fn a_flipped_byte_in_a_file_is_an_error_and_not_a_short_scan() {
             Err(error) => panic!("byte {at}: {error:?}"),
         }
     }
-    assert!(refused_by_scan > 10, "the blocks of values are most of the file");
+    assert!(
+        refused_by_scan > 10,
+        "the blocks of values are most of the file"
+    );
 
     // Reading the keys of a batch fails too, and leaves nothing behind.
     let mut flipped = whole.clone();
@@ -223,7 +249,13 @@ fn a_flipped_byte_in_a_file_is_an_error_and_not_a_short_scan() {
     let mut state = open(dir.path()).unwrap();
     let error = resolve(&mut state, 0..1000).unwrap_err();
     assert!(
-        matches!(error, RocksError::Engine { operation: Operation::Read, .. }),
+        matches!(
+            error,
+            RocksError::Engine {
+                operation: Operation::Read,
+                ..
+            }
+        ),
         "{error:?}"
     );
     state.abandon_bundle();

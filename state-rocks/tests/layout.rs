@@ -27,18 +27,17 @@ fn a_database_is_its_entries_by_group_and_a_record_of_the_layout() {
 
     let options = rocksdb::Options::default();
     let db = rocksdb::DB::open_for_read_only(&options, dir.path().join("store"), false).unwrap();
-    let mut entries: Vec<String> = db
+    let entries: Vec<String> = db
         .iterator(rocksdb::IteratorMode::Start)
         .map(|entry| entry.unwrap())
         .map(|(key, value)| format!("{} {}", hex(&key), hex(&value)))
         .collect();
-    entries.sort();
     assert_eq!(
         entries,
         [
-            "000500000000000000000200000000000000 ",
             "004500000000000000002a00000000000000 666f7274792d74776f",
-            "007600000000000000000100000000000000 6f6e65",
+            "005d00000000000000000200000000000000 ",
+            "005e00000000000000000100000000000000 6f6e65",
             "ffff57454952 57454952010080",
         ]
     );

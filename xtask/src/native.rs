@@ -99,7 +99,8 @@ fn provide(workspace: &Workspace, native: &Path, lib: &Path) -> Result<(), Failu
         return Ok(());
     }
     let built = build(workspace, &native.join("build"))?;
-    // The stamp comes last, and the library whole or not at all: an interruption leaves no false claim.
+    // The old stamp goes first and the new one comes last, so that an interruption leaves no false claim.
+    fs::write(lib.join("stamp"), "").map_err(cannot)?;
     let partial = lib.join("librocksdb.a.partial");
     fs::copy(built, &partial).map_err(cannot)?;
     fs::rename(&partial, lib.join(LIBRARY)).map_err(cannot)?;

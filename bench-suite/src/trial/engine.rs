@@ -15,7 +15,7 @@ use crate::trial::floor::{ProbeFloor, RocksFloor};
 use crate::trial::workload::{Workload, boxed, keys_of, payloads_of, sorts_of};
 
 /// What is timed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineKind {
     /// The ranker of range 1..1.

@@ -198,7 +198,7 @@ fn write(database: &DB, entries: &Entries) -> Result<(), rocksdb::Error> {
     }
     let mut options = WriteOptions::default();
     options.disable_wal(true);
-    database.write_opt(&batch, &options)
+    database.write_opt(batch, &options)
 }
 
 impl Engine for RocksFloor {

@@ -58,11 +58,11 @@ spread: slowest less fastest sample, as a share of the median
 /// A table with a line per engine, in the order given, and a legend.
 #[must_use]
 pub fn render(outcomes: &[Outcome]) -> String {
-    let medians: HashMap<(&str, Store, &str), f64> = outcomes
+    let medians: HashMap<(&str, Store, EngineKind), f64> = outcomes
         .iter()
         .filter_map(|outcome| {
             let samples = outcome.result.as_ref().ok()?;
-            let key = (outcome.workload.as_str(), outcome.store, name_of(outcome.engine));
+            let key = (outcome.workload.as_str(), outcome.store, outcome.engine);
             Some((key, samples.median_nanos_per_row()))
         })
         .collect();
@@ -89,7 +89,7 @@ pub fn render(outcomes: &[Outcome]) -> String {
             Ok(samples) => {
                 let own = samples.median_nanos_per_row();
                 let other = |engine| {
-                    let key = (outcome.workload.as_str(), outcome.store, name_of(engine));
+                    let key = (outcome.workload.as_str(), outcome.store, engine);
                     medians.get(&key).copied()
                 };
                 let ratio = |ratio: Option<f64>| {
@@ -115,14 +115,6 @@ pub fn render(outcomes: &[Outcome]) -> String {
         table.add_row(start.into_iter().chain(end));
     }
     format!("{table}\n\n{LEGEND}{wrong}")
-}
-
-fn name_of(engine: EngineKind) -> &'static str {
-    match engine {
-        EngineKind::Top1 => "top-1",
-        EngineKind::General => "general",
-        EngineKind::Floor => "floor",
-    }
 }
 
 /// `12,345,678`.

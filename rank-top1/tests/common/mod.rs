@@ -10,7 +10,7 @@ use rank_top1::{Changelog, OrderBy, RankSpec, RankSpecBuilder, Ranker};
 use state_codec::StateBackend;
 use state_mem::MemBackend;
 
-pub fn schema() -> SchemaRef {
+pub(crate) fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("k", DataType::Utf8, true),
         Field::new("v", DataType::Int64, true),
@@ -19,12 +19,12 @@ pub fn schema() -> SchemaRef {
 }
 
 /// Ascending by `v` within `k`.
-pub fn spec() -> RankSpecBuilder {
+pub(crate) fn spec() -> RankSpecBuilder {
     RankSpec::builder(schema()).partition_by(["k"]).order_by([OrderBy::asc("v")])
 }
 
 /// `"a 7 first; b null second"` as a batch.
-pub fn batch(rows: &str) -> RecordBatch {
+pub(crate) fn batch(rows: &str) -> RecordBatch {
     let rows: Vec<Vec<&str>> = rows
         .split(';')
         .map(|row| row.split_whitespace().collect())
@@ -43,7 +43,7 @@ pub fn batch(rows: &str) -> RecordBatch {
 }
 
 /// A changelog as text: `"+I a 7 first"` a line, the rank last where there is one.
-pub fn text(changelog: Option<Changelog>) -> String {
+pub(crate) fn text(changelog: Option<Changelog>) -> String {
     let Some(changelog) = changelog else {
         return String::new();
     };
@@ -61,7 +61,7 @@ pub fn text(changelog: Option<Changelog>) -> String {
 }
 
 /// Pushes each of the batches and joins what comes back with what a flush brings.
-pub fn run<B: StateBackend>(ranker: &mut Ranker<B>, batches: &[&str]) -> String {
+pub(crate) fn run<B: StateBackend>(ranker: &mut Ranker<B>, batches: &[&str]) -> String {
     let mut changes = Vec::new();
     for rows in batches {
         changes.push(text(ranker.push(&batch(rows)).unwrap()));
@@ -73,7 +73,7 @@ pub fn run<B: StateBackend>(ranker: &mut Ranker<B>, batches: &[&str]) -> String 
 
 /// The changelog of a specification over memory. Both rankers must give it, with the rows cut at
 /// the `;;` and with each row alone.
-pub fn changelog(spec: &RankSpecBuilder, rows: &str) -> String {
+pub(crate) fn changelog(spec: &RankSpecBuilder, rows: &str) -> String {
     let batches: Vec<&str> = rows.split(";;").collect();
     let open = |general: bool| {
         let spec = spec.clone().build().unwrap();

@@ -1,4 +1,4 @@
-//! From rows to columns, and single fields of single rows. The layouts are drawn in the parent module.
+//! From rows to columns, and single fields of single rows. The layouts are drawn at [`RowLayout`].
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -99,7 +99,12 @@ pub(super) fn decode(layout: &RowLayout, rows: &[&[u8]]) -> Result<Vec<ArrayRef>
     let mut containers = Vec::with_capacity(rows.len());
     for (row, &bytes) in rows.iter().enumerate() {
         check_fixed_part(bytes, fixed).map_err(|error| error.in_row(row))?;
-        containers.push(Container { bytes, start: 0, room: bytes.len() - fixed, row });
+        containers.push(Container {
+            bytes,
+            start: 0,
+            room: bytes.len() - fixed,
+            row,
+        });
     }
     let header = row_header_bytes(layout.nodes().len());
     let mut cells = Vec::with_capacity(rows.len());
@@ -156,7 +161,11 @@ fn row_cells(
     field: usize,
 ) -> impl Iterator<Item = Cell> {
     containers.iter().enumerate().map(move |(container, row)| {
-        Cell::new(container, header + 8 * field, bit(row.bytes, row_null_bit(field)))
+        Cell::new(
+            container,
+            header + 8 * field,
+            bit(row.bytes, row_null_bit(field)),
+        )
     })
 }
 
@@ -169,7 +178,9 @@ fn check_required(
     match cells.iter().find(|cell| node.required && cell.is_null()) {
         Some(&Cell { container, .. }) => {
             let Container { start, row, .. } = containers[container];
-            Err(Problem::malformed(0, "has a NULL where none may be").of(node, start).in_row(row))
+            Err(Problem::malformed(0, "has a NULL where none may be")
+                .of(node, start)
+                .in_row(row))
         }
         None => Ok(()),
     }
@@ -181,7 +192,11 @@ fn decode_column(
     cells: &[Cell],
     containers: &mut [Container<'_>],
 ) -> Result<ArrayRef, DecodeError> {
-    let mut column = ColumnReader { node, cells, containers };
+    let mut column = ColumnReader {
+        node,
+        cells,
+        containers,
+    };
     match &node.kind {
         Kind::Null => column.null(),
         Kind::Boolean => column.boolean(),
@@ -293,7 +308,13 @@ impl<'a> ColumnReader<'_, 'a> {
     }
 
     fn boolean(&self) -> Result<ArrayRef, DecodeError> {
-        let value = |&cell: &Cell| if cell.is_null() { Ok(false) } else { self.read(cell, read_bool) };
+        let value = |&cell: &Cell| {
+            if cell.is_null() {
+                Ok(false)
+            } else {
+                self.read(cell, read_bool)
+            }
+        };
         let values: BooleanBuffer = self.cells.iter().map(value).collect::<Result<_, _>>()?;
         Ok(Arc::new(BooleanArray::new(values, self.nulls())))
     }
@@ -311,7 +332,11 @@ impl<'a> ColumnReader<'_, 'a> {
     ) -> Result<ArrayRef, DecodeError> {
         let mut values = Vec::with_capacity(self.cells.len());
         for &cell in self.cells {
-            values.push(if cell.is_null() { T::Native::default() } else { self.read(cell, &read)? });
+            values.push(if cell.is_null() {
+                T::Native::default()
+            } else {
+                self.read(cell, &read)?
+            });
         }
         let array = PrimitiveArray::<T>::new(values.into(), self.nulls());
         Ok(Arc::new(array.with_data_type(self.node.data_type.clone())))
@@ -321,7 +346,11 @@ impl<'a> ColumnReader<'_, 'a> {
         let mut values = Vec::with_capacity(self.cells.len());
         let mut total = 0;
         for &cell in self.cells {
-            let value = if cell.is_null() { None } else { Some(self.read(cell, read_bytes)?) };
+            let value = if cell.is_null() {
+                None
+            } else {
+                Some(self.read(cell, read_bytes)?)
+            };
             if let Some(bytes) = value {
                 if !inline(self.containers[cell.container].bytes, cell.slot as usize) {
                     self.claim(cell, bytes.len())?;
@@ -360,17 +389,23 @@ impl<'a> ColumnReader<'_, 'a> {
             }
             DataType::Binary => {
                 let mut builder = BinaryBuilder::with_capacity(rows, total);
-                values.iter().for_each(|&value| builder.append_option(value));
+                values
+                    .iter()
+                    .for_each(|&value| builder.append_option(value));
                 Arc::new(builder.finish())
             }
             DataType::LargeBinary => {
                 let mut builder = LargeBinaryBuilder::with_capacity(rows, total);
-                values.iter().for_each(|&value| builder.append_option(value));
+                values
+                    .iter()
+                    .for_each(|&value| builder.append_option(value));
                 Arc::new(builder.finish())
             }
             DataType::BinaryView => {
                 let mut builder = BinaryViewBuilder::with_capacity(rows);
-                values.iter().for_each(|&value| builder.append_option(value));
+                values
+                    .iter()
+                    .for_each(|&value| builder.append_option(value));
                 Arc::new(builder.finish())
             }
             DataType::FixedSizeBinary(width) => self.fixed_size_binary(*width, &values)?,
@@ -429,7 +464,9 @@ impl<'a> ColumnReader<'_, 'a> {
                 keys.push(K::Native::default());
                 continue;
             }
-            let value = self.read(cell, |bytes, slot| Identity::of(&value_node.kind, bytes, slot))?;
+            let value = self.read(cell, |bytes, slot| {
+                Identity::of(&value_node.kind, bytes, slot)
+            })?;
             let entry = seen.entry(
                 hasher.hash_one(value),
                 |(known, _)| *known == value,
@@ -447,7 +484,13 @@ impl<'a> ColumnReader<'_, 'a> {
                 Some(key) => key,
                 None => {
                     let kind = DecodeErrorKind::Overflow("the keys of its dictionary");
-                    return Err(self.error(cell, Problem { at: cell.slot as usize, kind }));
+                    return Err(self.error(
+                        cell,
+                        Problem {
+                            at: cell.slot as usize,
+                            kind,
+                        },
+                    ));
                 }
             });
         }
@@ -495,7 +538,12 @@ impl<'a> ColumnReader<'_, 'a> {
             let (bytes, start) = self.nested(cell)?;
             let row = self.containers[cell.container].row;
             match bytes.len().checked_sub(fixed) {
-                Some(room) => rows.push(Container { bytes, start, room, row }),
+                Some(room) => rows.push(Container {
+                    bytes,
+                    start,
+                    room,
+                    row,
+                }),
                 None => {
                     let kind = DecodeErrorKind::Truncated(fixed - bytes.len());
                     return Err(Problem { at: 0, kind }.of(self.node, start).in_row(row));
@@ -506,7 +554,10 @@ impl<'a> ColumnReader<'_, 'a> {
             let cells: Vec<Cell> = row_cells(&rows, header, field).collect();
             check_required(node, &cells, &rows)?;
             let mut present = cells.into_iter();
-            let below_null = Cell { container: 0, slot: NULL };
+            let below_null = Cell {
+                container: 0,
+                slot: NULL,
+            };
             let mut spread = Vec::with_capacity(self.cells.len());
             for cell in self.cells {
                 let cell = if cell.is_null() { None } else { present.next() };
@@ -514,7 +565,11 @@ impl<'a> ColumnReader<'_, 'a> {
             }
             decode_column(node, &spread, &mut rows)
         };
-        let children = children.iter().enumerate().map(decode_child).collect::<Result<_, _>>()?;
+        let children = children
+            .iter()
+            .enumerate()
+            .map(decode_child)
+            .collect::<Result<_, _>>()?;
         StructArray::try_new_with_length(fields.clone(), children, self.nulls(), self.cells.len())
             .map(|array| Arc::new(array) as ArrayRef)
             .map_err(|_| self.malformed("does not make an array of its type"))
@@ -543,7 +598,9 @@ impl<'a> ColumnReader<'_, 'a> {
                 let key_count = keys.add(&pair[0], key_array, start + 4, row)?;
                 let value_count = values.add(&pair[1], value_array, start + 4 + length, row)?;
                 if key_count != value_count {
-                    return Err(error(DecodeErrorKind::Malformed("has not a value for each key")));
+                    return Err(error(DecodeErrorKind::Malformed(
+                        "has not a value for each key",
+                    )));
                 }
             }
             keys.end_row();
@@ -572,7 +629,10 @@ impl<'a> ColumnReader<'_, 'a> {
         Ok((piece, self.containers[cell.container].start + offset))
     }
 
-    fn offsets<O: OffsetSizeTrait>(&self, arrays: &Arrays<'_>) -> Result<OffsetBuffer<O>, DecodeError> {
+    fn offsets<O: OffsetSizeTrait>(
+        &self,
+        arrays: &Arrays<'_>,
+    ) -> Result<OffsetBuffer<O>, DecodeError> {
         let mut offsets = Vec::with_capacity(arrays.ends.len() + 1);
         offsets.push(O::zero());
         for (&end, &cell) in arrays.ends.iter().zip(self.cells) {
@@ -617,11 +677,17 @@ impl<'a> Arrays<'a> {
             return Err(truncated(fixed - bytes.len()));
         };
         let container = self.containers.len();
-        self.containers.push(Container { bytes, start, room, row });
+        self.containers.push(Container {
+            bytes,
+            start,
+            room,
+            row,
+        });
         let header = array_header_bytes(count);
-        self.cells.extend((0..count).map(|i| {
-            Cell::new(container, header + i * width, bit(bytes, array_null_bit(i)))
-        }));
+        self.cells.extend(
+            (0..count)
+                .map(|i| Cell::new(container, header + i * width, bit(bytes, array_null_bit(i)))),
+        );
         Ok(count)
     }
 
@@ -666,12 +732,18 @@ struct Problem {
 
 impl Problem {
     fn malformed(at: usize, reason: &'static str) -> Self {
-        Self { at, kind: DecodeErrorKind::Malformed(reason) }
+        Self {
+            at,
+            kind: DecodeErrorKind::Malformed(reason),
+        }
     }
 
     fn offsets(cell: Cell) -> Self {
         let kind = DecodeErrorKind::Overflow("the 32-bit offsets of its type");
-        Self { at: cell.slot as usize, kind }
+        Self {
+            at: cell.slot as usize,
+            kind,
+        }
     }
 
     #[cold]
@@ -686,7 +758,9 @@ fn bit(bytes: &[u8], bit: usize) -> bool {
 
 /// The bytes of a slot, which is in the fixed part.
 fn load<const N: usize>(bytes: &[u8], slot: usize) -> [u8; N] {
-    *bytes[slot..].first_chunk().expect("the fixed part holds all slots")
+    *bytes[slot..]
+        .first_chunk()
+        .expect("the fixed part holds all slots")
 }
 
 fn read_bool(bytes: &[u8], slot: usize) -> Result<bool, Problem> {
@@ -740,7 +814,10 @@ fn read_bytes(bytes: &[u8], slot: usize) -> Result<&[u8], Problem> {
 fn read_decimal(bytes: &[u8], slot: usize) -> Result<i128, Problem> {
     let piece = read_piece(bytes, slot)?;
     if piece.is_empty() || piece.len() > 16 {
-        return Err(Problem::malformed(slot, "is not a decimal of 1 to 16 bytes"));
+        return Err(Problem::malformed(
+            slot,
+            "is not a decimal of 1 to 16 bytes",
+        ));
     }
     let sign = if piece[0] & 0x80 == 0 { 0 } else { 0xff };
     let mut unscaled = [sign; 16];
@@ -751,7 +828,10 @@ fn read_decimal(bytes: &[u8], slot: usize) -> Result<i128, Problem> {
 fn read_timestamp(bytes: &[u8], slot: usize) -> Result<(i64, u32), Problem> {
     let (nanos, offset) = halves(bytes, slot);
     if nanos > 999_999 {
-        return Err(Problem::malformed(slot, "has more nanoseconds than a millisecond"));
+        return Err(Problem::malformed(
+            slot,
+            "has more nanoseconds than a millisecond",
+        ));
     }
     let millis = i64::from_le_bytes(load(piece(bytes, offset, 8)?, 0));
     Ok((millis, nanos as u32))

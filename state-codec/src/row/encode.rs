@@ -1,4 +1,4 @@
-//! From columns to rows. The layouts are drawn in the parent module.
+//! From columns to rows. The layouts are drawn at [`RowLayout`].
 
 use std::iter::repeat;
 use std::ops::Range;
@@ -80,8 +80,15 @@ pub(super) fn encode_into(
 ) -> Result<(), EncodeError> {
     let batch_rows = check_columns(layout, columns)?;
     if let Select::Indices(indices) = select {
-        let bound = if columns.is_empty() { usize::MAX } else { batch_rows };
-        assert!(indices.iter().all(|&i| (i as usize) < bound), "an index is beyond the batch");
+        let bound = if columns.is_empty() {
+            usize::MAX
+        } else {
+            batch_rows
+        };
+        assert!(
+            indices.iter().all(|&i| (i as usize) < bound),
+            "an index is beyond the batch"
+        );
     }
     let (bytes_before, rows_before) = (out.bytes.len(), out.ends.len());
     let result = append(layout, columns, batch_rows, select, out);
@@ -97,7 +104,10 @@ fn check_columns(layout: &RowLayout, columns: &[ArrayRef]) -> Result<usize, Enco
     let nodes = layout.nodes();
     if columns.len() != nodes.len() {
         let (expected, found) = (nodes.len(), columns.len());
-        return Err(EncodeError::new(EncodeErrorKind::ColumnCount { expected, found }));
+        return Err(EncodeError::new(EncodeErrorKind::ColumnCount {
+            expected,
+            found,
+        }));
     }
     let rows = columns.first().map_or(0, |column| column.len());
     for (node, column) in nodes.iter().zip(columns) {
@@ -129,8 +139,11 @@ fn append(
     out: &mut Rows,
 ) -> Result<(), EncodeError> {
     let nodes = layout.nodes();
-    let columns: Vec<Column<'_>> =
-        nodes.iter().zip(columns).map(|(node, array)| Column::new(node, array.as_ref())).collect();
+    let columns: Vec<Column<'_>> = nodes
+        .iter()
+        .zip(columns)
+        .map(|(node, array)| Column::new(node, array.as_ref()))
+        .collect();
     let rows = match select {
         Select::All => batch_rows,
         Select::Indices(indices) => indices.len(),
@@ -139,7 +152,11 @@ fn append(
 
     let fixed = layout.fixed_bytes();
     out.ends.resize(first + rows, fixed);
-    for (node, column) in nodes.iter().zip(&columns).filter(|(node, _)| node.kind.is_variable()) {
+    for (node, column) in nodes
+        .iter()
+        .zip(&columns)
+        .filter(|(node, _)| node.kind.is_variable())
+    {
         add_sizes(node, column, layout.form(), select, &mut out.ends[first..]);
     }
     let mut end = base;
@@ -150,11 +167,17 @@ fn append(
         *size = end;
     }
     if longest > MAX_ROW_BYTES {
-        let kind = EncodeErrorKind::TooLarge { needed: longest, limit: MAX_ROW_BYTES };
+        let kind = EncodeErrorKind::TooLarge {
+            needed: longest,
+            limit: MAX_ROW_BYTES,
+        };
         return Err(EncodeError::new(kind));
     }
     if end > out.limit {
-        let kind = EncodeErrorKind::TooLarge { needed: end, limit: out.limit };
+        let kind = EncodeErrorKind::TooLarge {
+            needed: end,
+            limit: out.limit,
+        };
         return Err(EncodeError::new(kind));
     }
 
@@ -187,9 +210,15 @@ fn add_sizes(
 ) {
     fn add(select: Select<'_>, sizes: &mut [usize], size: impl Fn(usize) -> usize) {
         match select {
-            Select::All => sizes.iter_mut().enumerate().for_each(|(i, sum)| *sum += size(i)),
+            Select::All => sizes
+                .iter_mut()
+                .enumerate()
+                .for_each(|(i, sum)| *sum += size(i)),
             Select::Indices(indices) => {
-                sizes.iter_mut().zip(indices).for_each(|(sum, &i)| *sum += size(i as usize));
+                sizes
+                    .iter_mut()
+                    .zip(indices)
+                    .for_each(|(sum, &i)| *sum += size(i as usize));
             }
         }
     }
@@ -203,7 +232,13 @@ fn add_sizes(
             with_bytes!(bytes, |value| add(select, sizes, |i| bytes_piece(value(i))));
         }
         (Values::Bytes(bytes), Some(nulls)) => with_bytes!(bytes, |value| {
-            add(select, sizes, |i| if nulls.is_valid(i) { bytes_piece(value(i)) } else { 0 });
+            add(select, sizes, |i| {
+                if nulls.is_valid(i) {
+                    bytes_piece(value(i))
+                } else {
+                    0
+                }
+            });
         }),
         _ => add(select, sizes, |i| column.piece_bytes(i)),
     }
@@ -212,7 +247,7 @@ fn add_sizes(
 /// The rows that are being written, all zero at first.
 struct Target<'a> {
     bytes: &'a mut [u8],
-    base: usize,     // where the first of them starts
+    base: usize, // where the first of them starts
     ends: &'a [usize],
     cursors: &'a mut [usize], // from the row's start; empty if no column is variable
     select: Select<'a>,
@@ -292,9 +327,21 @@ impl Target<'_> {
         column: &Column<'_>,
         write: impl Fn(&mut [u8], usize) -> Result<(), Fault>,
     ) -> Result<(), EncodeError> {
-        let rows = RowsMut { bytes: self.bytes, base: self.base, ends: self.ends };
+        let rows = RowsMut {
+            bytes: self.bytes,
+            base: self.base,
+            ends: self.ends,
+        };
         let write = |row: &mut [u8], i, ()| write(row, i);
-        rows.walk(self.select, repeat(()), field, node, column, write, |_, ()| {})
+        rows.walk(
+            self.select,
+            repeat(()),
+            field,
+            node,
+            column,
+            write,
+            |_, ()| {},
+        )
     }
 
     /// As [`each`](Self::each), with the cursor of each row.
@@ -306,8 +353,20 @@ impl Target<'_> {
         write: impl Fn(&mut [u8], usize, &mut usize) -> Result<(), Fault>,
         write_null: impl Fn(&mut [u8], &mut usize),
     ) -> Result<(), EncodeError> {
-        let rows = RowsMut { bytes: self.bytes, base: self.base, ends: self.ends };
-        rows.walk(self.select, self.cursors.iter_mut(), field, node, column, write, write_null)
+        let rows = RowsMut {
+            bytes: self.bytes,
+            base: self.base,
+            ends: self.ends,
+        };
+        rows.walk(
+            self.select,
+            self.cursors.iter_mut(),
+            field,
+            node,
+            column,
+            write,
+            write_null,
+        )
     }
 }
 
@@ -318,7 +377,10 @@ struct RowsMut<'a> {
 }
 
 impl RowsMut<'_> {
-    #[expect(clippy::too_many_arguments, reason = "one loop, specialised by all of them")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one loop, specialised by all of them"
+    )]
     fn walk<C: Iterator>(
         self,
         select: Select<'_>,
@@ -349,7 +411,10 @@ impl RowsMut<'_> {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one loop, specialised by all of them")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one loop, specialised by all of them"
+    )]
     #[inline(always)]
     fn visit<C: Iterator>(
         self,
@@ -387,7 +452,10 @@ struct Fault {
 impl Fault {
     #[cold]
     fn new(node: &Node, problem: String) -> Self {
-        Self { column: node.path.clone(), problem }
+        Self {
+            column: node.path.clone(),
+            problem,
+        }
     }
 
     #[cold]
@@ -398,7 +466,11 @@ impl Fault {
     #[cold]
     fn in_row(self, row: usize) -> EncodeError {
         let Self { column, problem } = self;
-        EncodeError::new(EncodeErrorKind::Value { column, row, problem })
+        EncodeError::new(EncodeErrorKind::Value {
+            column,
+            row,
+            problem,
+        })
     }
 }
 
@@ -498,18 +570,24 @@ impl<'a> Column<'a> {
                 _ => array.as_primitive::<Int32Type>().values(),
             }),
             Kind::Int64 => Values::Int64(match &node.data_type {
-                DataType::Timestamp(..) => array.as_primitive::<TimestampMillisecondType>().values(),
+                DataType::Timestamp(..) => {
+                    array.as_primitive::<TimestampMillisecondType>().values()
+                }
                 _ => array.as_primitive::<Int64Type>().values(),
             }),
             Kind::Float32 => Values::Float32(array.as_primitive::<Float32Type>().values()),
             Kind::Float64 => Values::Float64(array.as_primitive::<Float64Type>().values()),
             Kind::Seconds => Values::Seconds(array.as_primitive::<TimestampSecondType>().values()),
-            Kind::Micros => Values::Micros(array.as_primitive::<TimestampMicrosecondType>().values()),
+            Kind::Micros => {
+                Values::Micros(array.as_primitive::<TimestampMicrosecondType>().values())
+            }
             Kind::Nanos => Values::Nanos(array.as_primitive::<TimestampNanosecondType>().values()),
             Kind::CompactDecimal => {
                 Values::CompactDecimal(array.as_primitive::<Decimal128Type>().values())
             }
-            Kind::WideDecimal => Values::WideDecimal(array.as_primitive::<Decimal128Type>().values()),
+            Kind::WideDecimal => {
+                Values::WideDecimal(array.as_primitive::<Decimal128Type>().values())
+            }
             Kind::Bytes => Values::Bytes(match &node.data_type {
                 DataType::Utf8 => Bytes::Utf8(array.as_string()),
                 DataType::LargeUtf8 => Bytes::LargeUtf8(array.as_string()),
@@ -537,14 +615,18 @@ impl<'a> Column<'a> {
             },
             Kind::Struct(children) => {
                 let arrays = array.as_struct().columns();
-                let column = |(node, array): (&Node, &'a ArrayRef)| Column::new(node, array.as_ref());
+                let column =
+                    |(node, array): (&Node, &'a ArrayRef)| Column::new(node, array.as_ref());
                 Values::Struct(children.iter().zip(arrays).map(column).collect())
             }
             Kind::Map(pair) => {
                 let map = array.as_map();
                 let keys = Column::new(&pair[0], map.keys().as_ref());
                 let values = Column::new(&pair[1], map.values().as_ref());
-                Values::Map(Offsets::Small(map.value_offsets()), Box::new([keys, values]))
+                Values::Map(
+                    Offsets::Small(map.value_offsets()),
+                    Box::new([keys, values]),
+                )
             }
         };
         Self {
@@ -625,8 +707,10 @@ impl<'a> Column<'a> {
             Values::CompactDecimal(values) => match i64::try_from(values[i]) {
                 Ok(unscaled) => unscaled.to_le_bytes(),
                 Err(_) => {
-                    let problem =
-                        format!("unscaled {} does not fit in the 64 bits of a short decimal", values[i]);
+                    let problem = format!(
+                        "unscaled {} does not fit in the 64 bits of a short decimal",
+                        values[i]
+                    );
                     return Err(Fault::new(node, problem));
                 }
             },
@@ -644,7 +728,9 @@ impl<'a> Column<'a> {
         cursor: &mut usize,
     ) -> Result<[u8; 8], Fault> {
         Ok(match (&self.values, &node.kind) {
-            (Values::Bytes(bytes), _) => with_bytes!(bytes, |value| write_bytes(value(i), out, cursor)),
+            (Values::Bytes(bytes), _) => {
+                with_bytes!(bytes, |value| write_bytes(value(i), out, cursor))
+            }
             (Values::WideDecimal(values), _) => {
                 let bytes = values[i].to_be_bytes();
                 let start = 15 - significant_bits(values[i]) as usize / 8;
@@ -781,7 +867,11 @@ fn offset_word(offset: usize, low: usize) -> [u8; 8] {
 
 /// Bytes that a string or binary has in the variable part.
 fn bytes_piece(value: &[u8]) -> usize {
-    if value.len() <= MAX_INLINE { 0 } else { value.len().next_multiple_of(8) }
+    if value.len() <= MAX_INLINE {
+        0
+    } else {
+        value.len().next_multiple_of(8)
+    }
 }
 
 #[inline]
@@ -813,5 +903,9 @@ fn write_timestamp(out: &mut [u8], cursor: &mut usize, millis: i64, nanos: i64) 
 
 /// Bits of the two's complement but for the sign.
 fn significant_bits(value: i128) -> u32 {
-    128 - if value < 0 { value.leading_ones() } else { value.leading_zeros() }
+    128 - if value < 0 {
+        value.leading_ones()
+    } else {
+        value.leading_zeros()
+    }
 }

@@ -16,7 +16,11 @@ pub struct UnsupportedType {
 
 impl UnsupportedType {
     pub(super) fn new(column: &str, data_type: &DataType, reason: &'static str) -> Self {
-        Self { column: column.to_owned(), data_type: data_type.clone(), reason }
+        Self {
+            column: column.to_owned(),
+            data_type: data_type.clone(),
+            reason,
+        }
     }
 
     /// The path of the column: the field's name, and for a part of a nested type the names down to it.
@@ -32,7 +36,11 @@ impl UnsupportedType {
 
 impl fmt::Display for UnsupportedType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "column `{}` of type {} {}", self.column, self.data_type, self.reason)
+        write!(
+            f,
+            "column `{}` of type {} {}",
+            self.column, self.data_type, self.reason
+        )
     }
 }
 
@@ -107,18 +115,39 @@ impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             EncodeErrorKind::TooLarge { needed, limit } => {
-                write!(f, "rows need {needed} bytes, more than the limit of {limit}")
+                write!(
+                    f,
+                    "rows need {needed} bytes, more than the limit of {limit}"
+                )
             }
             EncodeErrorKind::ColumnCount { expected, found } => {
-                write!(f, "{found} columns for the {expected} fields of the rows")
+                write!(f, "number of columns is {found}, of fields {expected}")
             }
-            EncodeErrorKind::Type { column, expected, found } => {
-                write!(f, "column `{column}` is of type {found}, declared as {expected}")
+            EncodeErrorKind::Type {
+                column,
+                expected,
+                found,
+            } => {
+                write!(
+                    f,
+                    "column `{column}` is of type {found}, declared as {expected}"
+                )
             }
-            EncodeErrorKind::Length { column, expected, found } => {
-                write!(f, "column `{column}` has {found} rows, the first column {expected}")
+            EncodeErrorKind::Length {
+                column,
+                expected,
+                found,
+            } => {
+                write!(
+                    f,
+                    "column `{column}` has {found} rows, the first column {expected}"
+                )
             }
-            EncodeErrorKind::Value { column, row, problem } => {
+            EncodeErrorKind::Value {
+                column,
+                row,
+                problem,
+            } => {
                 write!(f, "column `{column}`, row {row}: {problem}")
             }
         }
@@ -177,7 +206,12 @@ impl DecodeError {
         at: usize,
         kind: DecodeErrorKind,
     ) -> Self {
-        Self { field: field.into(), row: None, at, kind }
+        Self {
+            field: field.into(),
+            row: None,
+            at,
+            kind,
+        }
     }
 
     pub(super) fn in_row(mut self, row: usize) -> Self {

@@ -45,6 +45,59 @@ pub enum RowForm {
 /// assert_eq!(layout.decode(&[rows.get(0), rows.get(1)])?, columns);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// All numbers are little-endian. Source: what Apache Flink 2.2.1 writes.
+///
+/// # A row of `n` fields
+///
+/// ```text
+/// byte 0              row kind, always 0
+/// bit 8 + i           1 if field i is NULL; bits count from the lowest of byte 0
+/// ..  h               zeros; h = (n + 8 + 63) / 64 * 8, so 8 up to 56 fields, 16 up to 120
+/// h + 8 i  .. + 8     slot of field i; zeros if it is NULL
+/// h + 8 n  ..         variable part: pieces in field order, each padded with zeros to 8 bytes
+/// ```
+///
+/// The row of no fields is 8 zero bytes. Slots and variable pieces by Arrow type:
+///
+/// ```text
+/// type                             slot                                 variable piece
+/// Boolean                          0 or 1 · 0 × 7
+/// Int8 Int16 Int32 Int64           two's complement · zeros
+/// Date32, Time32(Millisecond)      i32 · 0 × 4
+/// Float32, Float64                 IEEE 754 bits as they are · zeros
+/// Timestamp(Second | Millisecond)  i64 milliseconds
+/// Timestamp(Micro | Nanosecond)    u32 nanos of milli · u32 offset      i64 milliseconds, rounded down
+/// Decimal128, precision ≤ 18       i64 unscaled
+/// Decimal128, precision > 18       u32 length · u32 offset              big-endian two's complement, as few
+///                                                                       bytes as hold it, zeros up to 16
+/// strings, binaries ≤ 7 bytes      the bytes · zeros · 0x80 | length
+/// strings, binaries ≥ 8 bytes      u32 length · u32 offset              the bytes
+/// List, Struct, Map                u32 length · u32 offset              array, row or map, see below
+/// Dictionary                       as its value
+/// Null                             zeros, the NULL bit is set
+/// ```
+///
+/// Offsets count from the start of the row. Floats are not normalised: rows are equal when the bits are.
+///
+/// NULL leaves a zero slot and no variable piece, but for [`RowForm::Key`] and the two types
+/// `Timestamp(Micro | Nanosecond)` and `Decimal128` of a precision above 18: there the piece of 8 or 16
+/// zero bytes is kept and the slot holds its offset.
+///
+/// # Nested values
+///
+/// A struct is a row as above, its offsets counting from its own first byte. A list is an array:
+///
+/// ```text
+/// 0 .. 4              number of elements m
+/// bit 32 + i          1 if element i is NULL, counted from the lowest bit of byte 0
+/// ..  h               zeros; h = 4 + (m + 31) / 32 * 4
+/// h + w i  .. + w     slot of element i, the first w bytes of the slot above: 1 for Boolean and Int8,
+///                     2 for Int16, 4 for Int32, Float32, Date32 and Time32, 8 for all others
+/// ..                  zeros to a multiple of 8, then the variable part; offsets from the array's start
+/// ```
+///
+/// A map is `u32` length of the array of keys, that array, the array of values.
 #[derive(Clone, Debug)]
 pub struct RowLayout {
     fields: Arc<[FieldRef]>,
@@ -60,8 +113,8 @@ impl RowLayout {
     ///
     /// # Errors
     ///
-    /// [`UnsupportedType`] for the first column whose type, or a part of it, is not in the table of the
-    /// module; is a nested one in [`RowForm::Key`]; or nests deeper than 32 levels.
+    /// [`UnsupportedType`] for the first column whose type, or a part of it, has no layout (above); is a
+    /// nested one in [`RowForm::Key`]; or nests deeper than 32 levels.
     pub fn new(fields: &[FieldRef], form: RowForm) -> Result<Self, UnsupportedType> {
         let nodes = fields
             .iter()
@@ -75,7 +128,11 @@ impl RowLayout {
                 }
             })
             .collect::<Result<_, _>>()?;
-        Ok(Self { fields: fields.into(), nodes, form })
+        Ok(Self {
+            fields: fields.into(),
+            nodes,
+            form,
+        })
     }
 
     /// The fields as declared.
@@ -95,13 +152,15 @@ impl RowLayout {
 
     /// Bytes of every row, if the fields are such that all rows have equally many.
     pub fn uniform_bytes(&self) -> Option<usize> {
-        self.nodes.iter().try_fold(self.fixed_bytes(), |bytes, node| {
-            let piece = node.kind.storage().reserved_bytes();
-            match self.form {
-                RowForm::Key if piece > 0 => Some(bytes + piece),
-                _ => (!node.kind.is_variable()).then_some(bytes),
-            }
-        })
+        self.nodes
+            .iter()
+            .try_fold(self.fixed_bytes(), |bytes, node| {
+                let piece = node.kind.storage().reserved_bytes();
+                match self.form {
+                    RowForm::Key if piece > 0 => Some(bytes + piece),
+                    _ => (!node.kind.is_variable()).then_some(bytes),
+                }
+            })
     }
 
     /// Appends the selected rows of `columns`, one array per field, of equal lengths.
@@ -134,7 +193,8 @@ impl RowLayout {
     ///
     /// A dictionary comes back with each of its values once, in the order in which they occur.
     ///
-    /// The rows may be any bytes: what is allocated is bounded by their length and the declared types.
+    /// The rows may be any bytes. What is allocated is bounded by a small multiple of their length, given
+    /// the widths of the declared types: a NULL of a `FixedSizeBinary` takes its width in Arrow.
     ///
     /// # Errors
     ///
@@ -251,11 +311,16 @@ impl Kind {
 
     /// Whether a value may need more than its slot.
     pub(super) fn is_variable(&self) -> bool {
-        match self.storage() {
-            Kind::Micros | Kind::Nanos | Kind::WideDecimal | Kind::Bytes => true,
-            Kind::List(_) | Kind::Struct(_) | Kind::Map(..) => true,
-            _ => false,
-        }
+        matches!(
+            self.storage(),
+            Kind::Micros
+                | Kind::Nanos
+                | Kind::WideDecimal
+                | Kind::Bytes
+                | Kind::List(_)
+                | Kind::Struct(_)
+                | Kind::Map(..)
+        )
     }
 
     /// Bytes of the variable piece of every value, and in [`RowForm::Key`] of NULL too.
@@ -282,9 +347,8 @@ impl Node {
     fn new(path: String, field: &FieldRef, depth: usize) -> Result<Self, UnsupportedType> {
         let data_type = field.data_type();
         let unsupported = |reason| Err(UnsupportedType::new(&path, data_type, reason));
-        let child = |field: &FieldRef| {
-            Self::new(format!("{path}.{}", field.name()), field, depth + 1)
-        };
+        let child =
+            |field: &FieldRef| Self::new(format!("{path}.{}", field.name()), field, depth + 1);
         let nested = matches!(
             data_type,
             DataType::List(_) | DataType::LargeList(_) | DataType::Struct(_) | DataType::Map(..)
@@ -296,7 +360,9 @@ impl Node {
             DataType::List(element) | DataType::LargeList(element) => {
                 Kind::List(Box::new(child(element)?))
             }
-            DataType::Struct(fields) => Kind::Struct(fields.iter().map(child).collect::<Result<_, _>>()?),
+            DataType::Struct(fields) => {
+                Kind::Struct(fields.iter().map(child).collect::<Result<_, _>>()?)
+            }
             DataType::Map(entries, _) => match entries.data_type() {
                 DataType::Struct(pair) if pair.len() == 2 && !entries.is_nullable() => {
                     if pair[0].is_nullable() {
@@ -322,7 +388,12 @@ impl Node {
         };
         // All that a Null column has is NULL, whatever its field says.
         let required = !field.is_nullable() && !matches!(kind, Kind::Null);
-        Ok(Self { path, data_type: data_type.clone(), required, kind })
+        Ok(Self {
+            path,
+            data_type: data_type.clone(),
+            required,
+            kind,
+        })
     }
 
     /// How errors call it.

@@ -28,7 +28,12 @@ impl Rows {
 
     /// An empty arena that takes at most `limit` bytes.
     pub fn with_limit_bytes(limit: usize) -> Self {
-        Self { bytes: Vec::new(), ends: Vec::new(), cursors: Vec::new(), limit }
+        Self {
+            bytes: Vec::new(),
+            ends: Vec::new(),
+            cursors: Vec::new(),
+            limit,
+        }
     }
 
     /// The number of rows.
@@ -54,7 +59,9 @@ impl Rows {
     /// The rows in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         let mut start = 0;
-        self.ends.iter().map(move |&end| &self.bytes[std::mem::replace(&mut start, end)..end])
+        self.ends
+            .iter()
+            .map(move |&end| &self.bytes[std::mem::replace(&mut start, end)..end])
     }
 
     /// Forgets the rows and keeps the capacity.
@@ -71,7 +78,10 @@ impl Rows {
     pub fn push(&mut self, row: &[u8]) -> Result<(), EncodeError> {
         let needed = self.bytes.len().saturating_add(row.len());
         if needed > self.limit {
-            let kind = EncodeErrorKind::TooLarge { needed, limit: self.limit };
+            let kind = EncodeErrorKind::TooLarge {
+                needed,
+                limit: self.limit,
+            };
             return Err(EncodeError::new(kind));
         }
         self.bytes.extend_from_slice(row);

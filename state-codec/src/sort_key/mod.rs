@@ -414,7 +414,7 @@ impl SortOrder {
                         if after_zero && plain == term::TERMINATOR {
                             break;
                         }
-                        after_zero = !after_zero && plain == 0;
+                        after_zero = plain == 0;
                     }
                 }
             }

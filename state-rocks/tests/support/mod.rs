@@ -9,7 +9,7 @@ use state_rocks::{RocksBackend, RocksError, RocksOptions, RocksState};
 
 /// Values that are bytes as they are, none of which begins with 0xff.
 #[derive(Debug)]
-pub struct Bytes;
+pub(crate) struct Bytes;
 
 impl StateCodec<Vec<u8>> for Bytes {
     fn encode_into(&self, value: &Vec<u8>, out: &mut Vec<u8>) {
@@ -18,7 +18,11 @@ impl StateCodec<Vec<u8>> for Bytes {
 
     fn decode(&self, bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
         match bytes.first() {
-            Some(0xff) => Err(DecodeError::malformed("value", 0, "no value begins with ff")),
+            Some(0xff) => Err(DecodeError::malformed(
+                "value",
+                0,
+                "no value begins with ff",
+            )),
             _ => Ok(bytes.to_vec()),
         }
     }
@@ -28,26 +32,28 @@ impl StateCodec<Vec<u8>> for Bytes {
     }
 }
 
-pub type State = RocksState<Vec<u8>, Bytes>;
+pub(crate) type State = RocksState<Vec<u8>, Bytes>;
 
-pub fn groups() -> GroupCount {
+pub(crate) fn groups() -> GroupCount {
     GroupCount::new(128).unwrap()
 }
 
-pub fn open(dir: &Path) -> Result<State, RocksError> {
+pub(crate) fn open(dir: &Path) -> Result<State, RocksError> {
     open_with(dir, RocksOptions::default())
 }
 
-pub fn open_with(dir: &Path, options: RocksOptions) -> Result<State, RocksError> {
-    RocksBackend::new(dir, groups()).with_options(options).open("store", Bytes)
+pub(crate) fn open_with(dir: &Path, options: RocksOptions) -> Result<State, RocksError> {
+    RocksBackend::new(dir, groups())
+        .with_options(options)
+        .open("store", Bytes)
 }
 
 /// The key row of one BIGINT.
-pub fn key(number: u64) -> Vec<u8> {
+pub(crate) fn key(number: u64) -> Vec<u8> {
     [[0; 8], number.to_le_bytes()].concat()
 }
 
-pub fn resolve(
+pub(crate) fn resolve(
     state: &mut State,
     keys: impl IntoIterator<Item = u64>,
 ) -> Result<Vec<Slot>, RocksError> {
@@ -59,7 +65,7 @@ pub fn resolve(
 }
 
 /// Puts `len` bytes for each key, in a bundle of their own.
-pub fn store(state: &mut State, keys: impl IntoIterator<Item = u64>, len: usize) {
+pub(crate) fn store(state: &mut State, keys: impl IntoIterator<Item = u64>, len: usize) {
     for slot in resolve(state, keys).unwrap() {
         state.put(slot, vec![slot.0 as u8 & 0x7f; len]);
     }
@@ -67,7 +73,7 @@ pub fn store(state: &mut State, keys: impl IntoIterator<Item = u64>, len: usize)
 }
 
 /// How many entries a scan shows.
-pub fn count(state: &mut State) -> Result<usize, RocksError> {
+pub(crate) fn count(state: &mut State) -> Result<usize, RocksError> {
     let mut entries = 0;
     state.scan(groups().all(), &mut |_, _, _| entries += 1)?;
     Ok(entries)
