@@ -14,7 +14,13 @@ fn append_top1(criterion: &mut Criterion) {
     for store in Store::ALL {
         for arrival in [Arrival::Rejected, Arrival::Improving, Arrival::Fresh] {
             let emission = Emission::Immediate;
-            let cell = Cell { store, keys: 4_096, payload_bytes: 8, arrival, emission };
+            let cell = Cell {
+                store,
+                keys: 4_096,
+                payload_bytes: 8,
+                arrival,
+                emission,
+            };
             for kind in EngineKind::ALL {
                 bench(criterion, cell, kind);
             }
@@ -28,13 +34,17 @@ fn bench(criterion: &mut Criterion, cell: Cell, kind: EngineKind) {
     let mut engine = engine(kind, &workload).expect("the engine takes the workload");
     let name = format!("append_top1-{}-{kind}", cell.arrival);
     let mut group = criterion.benchmark_group(name);
-    group.throughput(Throughput::Elements(rows as u64)).sample_size(10);
+    group
+        .throughput(Throughput::Elements(rows as u64))
+        .sample_size(10);
     group.bench_function(format!("{rows}/{}", cell.store), |bencher| {
         bencher.iter_custom(|iterations| {
             let mut time = Duration::ZERO;
             let mut emitted = Vec::new();
             for _ in 0..iterations {
-                engine.prime(&workload).expect("the store takes the primed rows");
+                engine
+                    .prime(&workload)
+                    .expect("the store takes the primed rows");
                 let start = Instant::now();
                 for number in 0..BATCHES {
                     engine

@@ -63,13 +63,17 @@ pub enum FlightsError {
 /// The file of flights in the repository.
 #[must_use]
 pub fn repository_data() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join("flights-2013.parquet")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("data")
+        .join("flights-2013.parquet")
 }
 
 /// The recorded changelog in the repository.
 #[must_use]
 pub fn repository_changelog() -> PathBuf {
-    crate::conform::repository_golden().join("flights").join("top1-changelog.csv.gz")
+    crate::conform::repository_golden()
+        .join("flights")
+        .join("top1-changelog.csv.gz")
 }
 
 /// The columns that are ranked.
@@ -105,10 +109,18 @@ pub fn spec() -> Result<RankSpec, SpecError> {
 ///
 /// [`FlightsError`] where the file cannot be read or is not the flights.
 pub fn read(path: &Path) -> Result<Vec<RecordBatch>, FlightsError> {
-    let parquet = |source| FlightsError::Parquet { path: path.to_owned(), source };
-    let columns = |source| FlightsError::Columns { path: path.to_owned(), source };
-    let file = File::open(path)
-        .map_err(|source| FlightsError::Io { path: path.to_owned(), source })?;
+    let parquet = |source| FlightsError::Parquet {
+        path: path.to_owned(),
+        source,
+    };
+    let columns = |source| FlightsError::Columns {
+        path: path.to_owned(),
+        source,
+    };
+    let file = File::open(path).map_err(|source| FlightsError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
     let reader = ParquetRecordBatchReaderBuilder::try_new(file)
         .and_then(|builder| builder.with_batch_size(BATCH_ROWS).build())
         .map_err(parquet)?;
@@ -130,9 +142,9 @@ fn ranked_columns(batch: &RecordBatch, next_row: &mut i32) -> Result<RecordBatch
         .map(|field| match field.name().as_str() {
             "i" => Ok(Arc::new(Int32Array::from_iter_values(first_row..*next_row)) as ArrayRef),
             name => {
-                let column = batch.column_by_name(name).ok_or_else(|| {
-                    ArrowError::SchemaError(format!("column {name} is missing"))
-                })?;
+                let column = batch
+                    .column_by_name(name)
+                    .ok_or_else(|| ArrowError::SchemaError(format!("column {name} is missing")))?;
                 cast(column, field.data_type())
             }
         })
@@ -156,7 +168,10 @@ pub struct RecordedChangelog {
 ///
 /// [`FlightsError`] where the file cannot be read or a line is not a change, by its number.
 pub fn read_changelog(path: &Path) -> Result<RecordedChangelog, FlightsError> {
-    let io = |source| FlightsError::Io { path: path.to_owned(), source };
+    let io = |source| FlightsError::Io {
+        path: path.to_owned(),
+        source,
+    };
     let file = File::open(path).map_err(io)?;
     let reader: Box<dyn Read> = if path.extension().is_some_and(|ending| ending == "gz") {
         Box::new(GzDecoder::new(file))
@@ -188,7 +203,10 @@ pub fn read_changelog(path: &Path) -> Result<RecordedChangelog, FlightsError> {
             if schema.field(column).data_type() == &DataType::Int32 {
                 let number = text.map(|text| {
                     text.parse().map_err(|_| {
-                        bad(format!("{text:?} in {} is not a number", schema.field(column).name()))
+                        bad(format!(
+                            "{text:?} in {} is not a number",
+                            schema.field(column).name()
+                        ))
                     })
                 });
                 numbers[column].push(number.transpose()?);
@@ -197,15 +215,24 @@ pub fn read_changelog(path: &Path) -> Result<RecordedChangelog, FlightsError> {
             }
         }
     }
-    let columns = texts.into_iter().zip(numbers).zip(schema.fields()).map(|((texts, numbers), field)| {
-        if field.data_type() == &DataType::Int32 {
-            Arc::new(Int32Array::from(numbers)) as ArrayRef
-        } else {
-            Arc::new(StringArray::from(texts)) as ArrayRef
+    let columns =
+        texts
+            .into_iter()
+            .zip(numbers)
+            .zip(schema.fields())
+            .map(|((texts, numbers), field)| {
+                if field.data_type() == &DataType::Int32 {
+                    Arc::new(Int32Array::from(numbers)) as ArrayRef
+                } else {
+                    Arc::new(StringArray::from(texts)) as ArrayRef
+                }
+            });
+    let rows = RecordBatch::try_new(schema.clone(), columns.collect()).map_err(|source| {
+        FlightsError::Columns {
+            path: path.to_owned(),
+            source,
         }
-    });
-    let rows = RecordBatch::try_new(schema.clone(), columns.collect())
-        .map_err(|source| FlightsError::Columns { path: path.to_owned(), source })?;
+    })?;
     Ok(RecordedChangelog { kinds, rows })
 }
 

@@ -16,7 +16,10 @@ impl Seed {
     /// The stream of a name: equal names give equal streams.
     #[must_use]
     pub fn of_name(name: &str) -> Self {
-        Self(name.bytes().fold(0, |state, byte| scramble(state ^ u64::from(byte))))
+        Self(
+            name.bytes()
+                .fold(0, |state, byte| scramble(state ^ u64::from(byte))),
+        )
     }
 
     /// The next number.
@@ -58,7 +61,11 @@ mod tests {
         let numbers = [seed.next_u64(), seed.next_u64(), seed.next_u64()];
         assert_eq!(
             numbers,
-            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+            [
+                6_457_827_717_110_365_317,
+                3_203_168_211_198_807_973,
+                9_817_491_932_198_370_423
+            ]
         );
     }
 }

@@ -25,49 +25,191 @@ fn run(directory: &Path) -> Report {
 /// The line of a recording in the repository that holds `part`, changed as said.
 fn line(file: &str, part: &str, from: &str, to: &str) -> String {
     let text = fs::read_to_string(repository_golden().join(file)).expect("readable");
-    let line = text.lines().find(|line| line.contains(part)).expect("a line holds the part");
+    let line = text
+        .lines()
+        .find(|line| line.contains(part))
+        .expect("a line holds the part");
     assert!(line.contains(from), "{from} is in {line}");
     line.replacen(from, to, 1)
 }
 
 #[test]
 fn the_repository_s_recordings_pass() {
-    insta::assert_snapshot!(run(&repository_golden()).render(false), @"");
+    insta::assert_snapshot!(run(&repository_golden()).render(false), @"
+    | file                          | cases | passed | failed | divergent by decision | not supported yet |
+    |-------------------------------|-------|--------|--------|-----------------------|-------------------|
+    | dedup.jsonl                   |    14 |     14 |      0 |                     0 |                 0 |
+    | flights/top1-changelog.csv.gz |     4 |      4 |      0 |                     0 |                 0 |
+    | keygroup.jsonl                |   543 |    543 |      0 |                     0 |                 0 |
+    | keygroup_ranges.jsonl         |  1007 |   1007 |      0 |                     0 |                 0 |
+    | top1.jsonl                    |   176 |    176 |      0 |                     0 |                 0 |
+    | top1_ttl.jsonl                |    64 |      0 |      0 |                     0 |                64 |
+    | total                         |  1808 |   1744 |      0 |                     0 |                64 |
+    ");
 }
 
 #[test]
 fn a_broken_recording_fails_and_says_where() {
     let (name, change) = ("top1_desc_improve_reject_tie", r#""row":[1,7,"r2"]"#);
     let broken = directory(&[
-        ("dedup.jsonl", line("dedup.jsonl", "rowtime_last_basic", "+U", "+I")),
-        ("keygroup.jsonl", line("keygroup.jsonl", "[\"BOOLEAN\"]", "1465514398", "1465514399")),
-        ("keygroup_ranges.jsonl", line("keygroup_ranges.jsonl", "\"index\"", "\"end\":0", "\"end\":1")),
-        ("nested/top1.jsonl", line("top1.jsonl", name, change, r#""row":[1,7,"r3"]"#)),
+        (
+            "dedup.jsonl",
+            line("dedup.jsonl", "rowtime_last_basic", "+U", "+I"),
+        ),
+        (
+            "keygroup.jsonl",
+            line(
+                "keygroup.jsonl",
+                "[\"BOOLEAN\"]",
+                "1465514398",
+                "1465514399",
+            ),
+        ),
+        (
+            "keygroup_ranges.jsonl",
+            line(
+                "keygroup_ranges.jsonl",
+                "\"index\"",
+                "\"end\":0",
+                "\"end\":1",
+            ),
+        ),
+        (
+            "nested/top1.jsonl",
+            line("top1.jsonl", name, change, r#""row":[1,7,"r3"]"#),
+        ),
     ]);
     let report = run(broken.path());
     assert!(report.has_failed());
-    insta::assert_snapshot!(report.render(true), @"");
+    insta::assert_snapshot!(report.render(true), @"
+    | file                  | cases | passed | failed | divergent by decision | not supported yet |
+    |-----------------------|-------|--------|--------|-----------------------|-------------------|
+    | dedup.jsonl           |     1 |      0 |      1 |                     0 |                 0 |
+    | keygroup.jsonl        |     1 |      0 |      1 |                     0 |                 0 |
+    | keygroup_ranges.jsonl |     1 |      0 |      1 |                     0 |                 0 |
+    | nested/top1.jsonl     |     1 |      0 |      1 |                     0 |                 0 |
+    | total                 |     4 |      0 |      4 |                     0 |                 0 |
+
+    failed: dedup.jsonl:1 rowtime_last_basic
+      memory, top-1, one row a batch, 19 other variants
+      change 2
+      expected +I 1, 2024-02-29T09:46:41, c
+      got      +U 1, 2024-02-29T09:46:41, c
+
+    failed: keygroup.jsonl:1
+      hash
+      expected 1465514399
+      got      1465514398
+
+    failed: keygroup_ranges.jsonl:1
+      end
+      expected 1
+      got      0
+
+    failed: top1.jsonl:1 top1_desc_improve_reject_tie
+      memory, top-1, one row a batch, 19 other variants
+      change 2
+      expected +U 1, 7, r3
+      got      +U 1, 7, r2
+    ");
 }
 
 #[test]
 fn a_changed_row_of_the_flights_fails_over_every_store() {
-    let broken = directory(&[("top1-changelog.csv", "+I,N14228,0,12,UA,1545,EWR,IAH\n".to_owned())]);
-    insta::assert_snapshot!(run(broken.path()).render(true), @"");
+    let broken = directory(&[(
+        "top1-changelog.csv",
+        "+I,N14228,0,12,UA,1545,EWR,IAH\n".to_owned(),
+    )]);
+    insta::assert_snapshot!(run(broken.path()).render(true), @"
+    | file               | cases | passed | failed | divergent by decision | not supported yet |
+    |--------------------|-------|--------|--------|-----------------------|-------------------|
+    | top1-changelog.csv |     4 |      0 |      4 |                     0 |                 0 |
+    | total              |     4 |      0 |      4 |                     0 |                 0 |
+
+    failed: top1-changelog.csv memory top-1
+      change 0
+      expected +I N14228, 0, 12, UA, 1545, EWR, IAH
+      got      +I N14228, 0, 11, UA, 1545, EWR, IAH
+
+    failed: top1-changelog.csv memory general
+      change 0
+      expected +I N14228, 0, 12, UA, 1545, EWR, IAH
+      got      +I N14228, 0, 11, UA, 1545, EWR, IAH
+
+    failed: top1-changelog.csv RocksDB top-1
+      change 0
+      expected +I N14228, 0, 12, UA, 1545, EWR, IAH
+      got      +I N14228, 0, 11, UA, 1545, EWR, IAH
+
+    failed: top1-changelog.csv RocksDB general
+      change 0
+      expected +I N14228, 0, 12, UA, 1545, EWR, IAH
+      got      +I N14228, 0, 11, UA, 1545, EWR, IAH
+    ");
 }
 
 #[test]
 fn nothing_is_skipped_in_silence() {
     let mixed = directory(&[
         ("README.md", "a page".to_owned()),
-        ("calendar.jsonl", r#"{"zone":"UTC","uses_dst":false,"epoch_ms":0,"to_utc_ms":0}"#.to_owned()),
+        (
+            "calendar.jsonl",
+            r#"{"zone":"UTC","uses_dst":false,"epoch_ms":0,"to_utc_ms":0}"#.to_owned(),
+        ),
         ("empty.jsonl", "\n".to_owned()),
         ("flights/tumble-1d.csv.gz", String::new()),
-        ("more.jsonl", line("keygroup.jsonl", "[\"BOOLEAN\"]", "hash", "hash")),
+        (
+            "more.jsonl",
+            line("keygroup.jsonl", "[\"BOOLEAN\"]", "hash", "hash"),
+        ),
         ("notes.jsonl", "{\"a\":1}\n{\"a\":\n\n[]".to_owned()),
-        ("top1-more.jsonl", r#"{"name":"lacks all but a name"}"#.to_owned()),
-        ("top1.jsonl", line("top1.jsonl", "top1_single_row", "\"v\":\"BIGINT\"", "\"v\":\"MAP\"")),
+        (
+            "top1-more.jsonl",
+            r#"{"name":"lacks all but a name"}"#.to_owned(),
+        ),
+        (
+            "top1.jsonl",
+            line(
+                "top1.jsonl",
+                "top1_single_row",
+                "\"v\":\"BIGINT\"",
+                "\"v\":\"MAP\"",
+            ),
+        ),
     ]);
-    insta::assert_snapshot!(run(mixed.path()).render(true), @"");
+    insta::assert_snapshot!(run(mixed.path()).render(true), @"
+    | file                     | cases | passed | failed | divergent by decision | not supported yet |
+    |--------------------------|-------|--------|--------|-----------------------|-------------------|
+    | calendar.jsonl           |     1 |      0 |      0 |                     0 |                 1 |
+    | empty.jsonl              |     1 |      0 |      1 |                     0 |                 0 |
+    | flights/tumble-1d.csv.gz |     1 |      0 |      0 |                     0 |                 1 |
+    | more.jsonl               |     1 |      1 |      0 |                     0 |                 0 |
+    | notes.jsonl              |     3 |      0 |      2 |                     0 |                 1 |
+    | top1-more.jsonl          |     1 |      0 |      1 |                     0 |                 0 |
+    | top1.jsonl               |     1 |      0 |      1 |                     0 |                 0 |
+    | total                    |     9 |      1 |      5 |                     0 |                 3 |
+
+    calendar.jsonl: 1 not supported yet: Calendar
+
+    failed: empty.jsonl
+      a file without a line
+
+    flights/tumble-1d.csv.gz: 1 not supported yet: a format that is not known
+
+    failed: notes.jsonl:2
+      not JSON: EOF while parsing a value at line 1 column 5
+
+    failed: notes.jsonl:4
+      not a JSON object
+
+    notes.jsonl: 1 not supported yet: a shape that is not known
+
+    failed: top1-more.jsonl:1 lacks all but a name
+      malformed line: missing field `columns`
+
+    failed: top1.jsonl:1 top1_single_row
+      column v: type MAP is unknown
+    ");
 }
 
 #[test]
@@ -82,19 +224,35 @@ fn a_nan_beyond_the_first_rank_diverges_by_decision() {
         // The same difference without a NaN is a failure.
         ("top1_plain.jsonl", job.replace("\"NaN\"", "3.0")),
     ]);
-    insta::assert_snapshot!(run(diverging.path()).render(false), @"");
+    insta::assert_snapshot!(run(diverging.path()).render(false), @"
+    | file             | cases | passed | failed | divergent by decision | not supported yet |
+    |------------------|-------|--------|--------|-----------------------|-------------------|
+    | top1.jsonl       |     1 |      0 |      0 |             1 (#2: 1) |                 0 |
+    | top1_plain.jsonl |     1 |      0 |      1 |                     0 |                 0 |
+    | total            |     2 |      0 |      1 |             1 (#2: 1) |                 0 |
+    ");
 }
 
 /// Exit status, standard output and standard error of the program.
 fn conform(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_conform")).args(arguments).output().expect("runs");
+    let output = Command::new(env!("CARGO_BIN_EXE_conform"))
+        .args(arguments)
+        .output()
+        .expect("runs");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }
 
 #[test]
 fn the_exit_status_tells_whether_a_case_failed() {
-    let good = directory(&[("keygroup.jsonl", line("keygroup.jsonl", "[\"BOOLEAN\"]", "", ""))]);
+    let good = directory(&[(
+        "keygroup.jsonl",
+        line("keygroup.jsonl", "[\"BOOLEAN\"]", "", ""),
+    )]);
     let (status, table, _) = conform(&[good.path().to_str().expect("UTF-8")]);
     assert_eq!(status, Some(0), "{table}");
 
@@ -113,5 +271,8 @@ fn a_directory_without_recordings_is_an_error() {
     assert!(error.ends_with("holds no recordings\n"), "{error}");
     let (status, _, error) = conform(&["/nonexistent"]);
     assert_eq!(status, Some(1));
-    assert!(error.starts_with("error: cannot read /nonexistent: "), "{error}");
+    assert!(
+        error.starts_with("error: cannot read /nonexistent: "),
+        "{error}"
+    );
 }

@@ -4,9 +4,15 @@ use std::process::Command;
 
 /// Exit status and standard error of the program.
 fn trials(arguments: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_trials")).args(arguments).output().expect("runs");
+    let output = Command::new(env!("CARGO_BIN_EXE_trials"))
+        .args(arguments)
+        .output()
+        .expect("runs");
     assert!(output.stdout.is_empty(), "an error prints no table");
-    (output.status.code(), String::from_utf8(output.stderr).expect("UTF-8"))
+    (
+        output.status.code(),
+        String::from_utf8(output.stderr).expect("UTF-8"),
+    )
 }
 
 #[test]
@@ -14,7 +20,7 @@ fn trials(arguments: &[&str]) -> (Option<i32>, String) {
 fn a_debug_build_is_refused() {
     let (status, error) = trials(&[]);
     assert_eq!(status, Some(1));
-    insta::assert_snapshot!(error, @"");
+    insta::assert_snapshot!(error, @"error: this is a debug build, whose times mean nothing; use `cargo run --release -p bench-suite --bin trials`");
 }
 
 #[test]

@@ -37,6 +37,8 @@ struct RowEntry {
 const WORD: u32 = u32::MAX;
 const NULL: u32 = u32::MAX - 1;
 const FREE: u32 = u32::MAX - 2;
+/// No slot: the end of the list of free ones.
+const NO_SLOT: u32 = u32::MAX;
 
 /// Arena bytes of removed keys that are not worth a compaction.
 const GARBAGE_BYTES_TOLERATED: usize = 4096;
@@ -54,7 +56,7 @@ const GARBAGE_BYTES_TOLERATED: usize = 4096;
 /// assert_eq!(new, [Slot(0), Slot(1)]);
 /// # Ok::<(), state_codec::EncodeError>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct KeyIndex {
     words: HashTable<WordEntry>,
     rows: HashTable<RowEntry>,
@@ -67,7 +69,27 @@ pub struct KeyIndex {
     hashes: Vec<u32>,
     arena: Vec<u8>,
     garbage_bytes: usize,
-    free: Vec<Slot>,
+    /// The free slot that is given out next, and how many there are. Each one's `starts` has the
+    /// next, so that forgetting a key allocates nothing.
+    first_free: u32,
+    free_slots: usize,
+}
+
+impl Default for KeyIndex {
+    fn default() -> Self {
+        Self {
+            words: HashTable::new(),
+            rows: HashTable::new(),
+            null: None,
+            starts: Vec::new(),
+            lengths: Vec::new(),
+            hashes: Vec::new(),
+            arena: Vec::new(),
+            garbage_bytes: 0,
+            first_free: NO_SLOT,
+            free_slots: 0,
+        }
+    }
 }
 
 impl KeyIndex {
@@ -78,7 +100,7 @@ impl KeyIndex {
     ///
     /// # Panics
     ///
-    /// Beyond 2^32 − 4 keys.
+    /// Beyond 2^32 − 1 keys.
     pub fn resolve(&mut self, keys: &KeyBatch, slots: &mut Vec<Slot>, new: &mut Vec<Slot>) {
         slots.clear();
         new.clear();
@@ -100,7 +122,7 @@ impl KeyIndex {
 
     /// How many keys are held.
     pub fn len(&self) -> usize {
-        self.starts.len() - self.free.len()
+        self.starts.len() - self.free_slots
     }
 
     /// Whether no key is held.
@@ -147,8 +169,7 @@ impl KeyIndex {
                 self.garbage_bytes += self.lengths[slot.index()] as usize;
             }
         }
-        self.lengths[slot.index()] = FREE;
-        self.free.push(slot);
+        self.set_free(slot);
         if self.garbage_bytes > GARBAGE_BYTES_TOLERATED.max(self.arena.len() / 2) {
             self.compact_arena();
         }
@@ -164,18 +185,29 @@ impl KeyIndex {
         self.hashes.clear();
         self.arena.clear();
         self.garbage_bytes = 0;
-        self.free.clear();
+        (self.first_free, self.free_slots) = (NO_SLOT, 0);
     }
 
-    /// Gives back what is allocated beyond the keys held. Costs a pass over them.
+    /// Gives back what is allocated beyond the keys held, and the slots behind the greatest one that
+    /// stands for a key. The slots of keys stay as they are. Costs a pass over the keys.
     pub fn shrink_to_fit(&mut self) {
+        let last = self.lengths.iter().rposition(|&length| length != FREE);
+        let bound = last.map_or(0, |last| last + 1);
+        self.starts.truncate(bound);
+        self.lengths.truncate(bound);
+        self.hashes.truncate(bound);
+        (self.first_free, self.free_slots) = (NO_SLOT, 0);
+        for slot in (0..bound).rev() {
+            if self.lengths[slot] == FREE {
+                self.set_free(Slot(slot as u32));
+            }
+        }
+        self.compact_arena();
         self.words.shrink_to_fit(|entry| spread(entry.hash));
         self.rows.shrink_to_fit(|entry| spread(entry.hash));
         self.starts.shrink_to_fit();
         self.lengths.shrink_to_fit();
         self.hashes.shrink_to_fit();
-        self.arena.shrink_to_fit();
-        self.free.shrink_to_fit();
     }
 
     /// Bytes allocated, by capacity.
@@ -186,7 +218,6 @@ impl KeyIndex {
             + self.starts.capacity() * size_of::<u64>()
             + self.lengths.capacity() * size_of::<u32>()
             + self.hashes.capacity() * size_of::<u32>()
-            + self.free.capacity() * size_of::<Slot>()
     }
 
     #[inline]
@@ -234,17 +265,28 @@ impl KeyIndex {
     }
 
     fn give_slot(&mut self, start: u64, length: u32, hash: u32) -> Slot {
-        if let Some(slot) = self.free.pop() {
+        if self.first_free != NO_SLOT {
+            let slot = Slot(self.first_free);
+            self.first_free = self.starts[slot.index()] as u32;
+            self.free_slots -= 1;
             self.starts[slot.index()] = start;
             self.lengths[slot.index()] = length;
             self.hashes[slot.index()] = hash;
             return slot;
         }
-        let slot = u32::try_from(self.starts.len()).expect("fewer than 2^32 keys are held at once");
+        let slot = u32::try_from(self.starts.len()).ok().filter(|&slot| slot != NO_SLOT);
+        let slot = slot.expect("fewer than 2^32 - 1 keys are held at once");
         self.starts.push(start);
         self.lengths.push(length);
         self.hashes.push(hash);
         Slot(slot)
+    }
+
+    fn set_free(&mut self, slot: Slot) {
+        self.lengths[slot.index()] = FREE;
+        self.starts[slot.index()] = self.first_free.into();
+        self.first_free = slot.0;
+        self.free_slots += 1;
     }
 
     fn key(&self, slot: Slot) -> Key<'_> {

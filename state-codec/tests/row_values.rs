@@ -22,12 +22,19 @@ fn encode(columns: &[ArrayRef], select: Select<'_>) -> (RowLayout, Rows) {
 }
 
 fn rows_of(column: impl Array + 'static) -> Vec<Vec<u8>> {
-    encode(&[Arc::new(column)], Select::All).1.iter().map(<[u8]>::to_vec).collect()
+    encode(&[Arc::new(column)], Select::All)
+        .1
+        .iter()
+        .map(<[u8]>::to_vec)
+        .collect()
 }
 
 fn round_trip(column: ArrayRef) -> ArrayRef {
     let (layout, rows) = encode(&[column], Select::All);
-    layout.decode(&rows.iter().collect::<Vec<_>>()).unwrap().remove(0)
+    layout
+        .decode(&rows.iter().collect::<Vec<_>>())
+        .unwrap()
+        .remove(0)
 }
 
 #[test]
@@ -41,7 +48,14 @@ fn slices_of_one_buffer_are_equal_by_content() {
 
 #[test]
 fn views_are_their_bytes_whether_inline_or_not() {
-    let words = ["pre", "prefix of 12", "prefix of 13.", "prefix of 1", "prefix of 13!", ""];
+    let words = [
+        "pre",
+        "prefix of 12",
+        "prefix of 13.",
+        "prefix of 1",
+        "prefix of 13!",
+        "",
+    ];
     let plain = rows_of(StringArray::from(words.to_vec()));
     assert_eq!(rows_of(StringViewArray::from(words.to_vec())), plain);
     assert_eq!(rows_of(LargeStringArray::from(words.to_vec())), plain);

@@ -1,5 +1,9 @@
 //! Runs recorded answers against Weir and prints what became of them.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line program"
+)]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,12 +32,18 @@ fn main() -> ExitCode {
     let directory = options.directory.unwrap_or_else(conform::repository_golden);
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(100));
-    let report = conform::run(&directory, &mut |file| progress.set_message(file.to_owned()));
+    let report = conform::run(&directory, &mut |file| {
+        progress.set_message(file.to_owned())
+    });
     progress.finish_and_clear();
     match report {
         Ok(report) => {
             print!("{}", report.render(options.verbose));
-            if report.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+            if report.has_failed() {
+                ExitCode::FAILURE
+            } else {
+                ExitCode::SUCCESS
+            }
         }
         Err(error) => {
             eprintln!("error: {}", conform::error_chain(&error));

@@ -1,5 +1,9 @@
 //! Times Weir's rankers beside their floors and prints one table.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line program"
+)]
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -87,8 +91,14 @@ fn main() -> ExitCode {
 
 fn run_all(options: &Options) -> Result<Vec<Outcome>, TrialError> {
     let has = |suite| options.suite.is_empty() || options.suite.contains(&suite);
-    let selected = select(trials(has(Suite::Flights), has(Suite::AppendTop1)), &options.filter)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let selected = select(
+        trials(has(Suite::Flights), has(Suite::AppendTop1)),
+        &options.filter,
+    )?;
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
     let path = options.out.clone().unwrap_or_else(|| default_record(now));
     let mut record = Record::create(&path)?;
     record.write(&Line::Run(&Run {
@@ -125,7 +135,12 @@ fn run_all(options: &Options) -> Result<Vec<Outcome>, TrialError> {
 }
 
 fn write_outcome(record: &mut Record, outcome: &Outcome) -> Result<(), TrialError> {
-    let Outcome { workload, engine, result, .. } = outcome;
+    let Outcome {
+        workload,
+        engine,
+        result,
+        ..
+    } = outcome;
     let store = outcome.store.to_string();
     match result {
         Ok(samples) => {
@@ -142,9 +157,12 @@ fn write_outcome(record: &mut Record, outcome: &Outcome) -> Result<(), TrialErro
             }
             Ok(())
         }
-        Err(problem) => {
-            record.write(&Line::Wrong { workload, store: &store, engine: *engine, problem })
-        }
+        Err(problem) => record.write(&Line::Wrong {
+            workload,
+            store: &store,
+            engine: *engine,
+            problem,
+        }),
     }
 }
 

@@ -4,9 +4,10 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 use rank_top1::{Changelog, RankSpec, Ranker, RowKind};
 use state_codec::StateBackend;
+
+use crate::golden::value::text_of;
 
 /// Which code ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +66,8 @@ impl Changes {
             emitted.extend(ranker.push(&batch).map_err(|error| error_chain(&error))?);
         }
         emitted.extend(ranker.flush().map_err(|error| error_chain(&error))?);
-        Self::of_changelogs(&emitted, schema).map_err(|error| {
-            format!("the changelog's columns are not those recorded: {error}")
-        })
+        Self::of_changelogs(&emitted, schema)
+            .map_err(|error| format!("the changelog's columns are not those recorded: {error}"))
     }
 
     /// Changelogs one after the other, of which only the columns of `schema` count.
@@ -80,8 +80,15 @@ impl Changes {
             .iter()
             .map(|changelog| columns_of(changelog.batch(), schema))
             .collect::<Result<Vec<_>, _>>()?;
-        let kinds = changelogs.iter().flat_map(|changelog| changelog.kinds()).copied().collect();
-        Ok(Self { kinds, rows: concat_batches(schema, &rows)? })
+        let kinds = changelogs
+            .iter()
+            .flat_map(|changelog| changelog.kinds())
+            .copied()
+            .collect();
+        Ok(Self {
+            kinds,
+            rows: concat_batches(schema, &rows)?,
+        })
     }
 
     /// The first difference from what is recorded, if there is one.
@@ -112,17 +119,17 @@ impl Changes {
         let Some(kind) = self.kinds.get(i) else {
             return format!("nothing after {i} changes");
         };
-        let options = FormatOptions::new().with_null("null");
-        let values = self.rows.columns().iter().map(|column| {
-            ArrayFormatter::try_new(column, &options)
-                .map_or_else(|error| error.to_string(), |formatter| formatter.value(i).to_string())
-        });
+        let values = self.rows.columns().iter().map(|column| text_of(column, i));
         format!("{kind} {}", values.collect::<Vec<_>>().join(", "))
     }
 }
 
+/// The columns of `schema` out of a changelog's batch, by name.
 fn columns_of(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-    let indices = schema.fields().iter().map(|field| batch.schema().index_of(field.name()));
+    let indices = schema
+        .fields()
+        .iter()
+        .map(|field| batch.schema().index_of(field.name()));
     let projected = batch.project(&indices.collect::<Result<Vec<_>, _>>()?)?;
     RecordBatch::try_new(schema.clone(), projected.columns().to_vec())
 }

@@ -25,7 +25,10 @@ pub(crate) fn run(directory: &Path, path: &Path) -> Vec<Case> {
                 Ok(None) => Verdict::Passed,
                 Ok(Some(how)) | Err(how) => Verdict::Failed(how),
             };
-            cases.push(Case::new(format!("{file_name} {store} {implementation}"), verdict));
+            cases.push(Case::new(
+                format!("{file_name} {store} {implementation}"),
+                verdict,
+            ));
         }
     }
     cases

@@ -33,15 +33,27 @@ fn verdict(result: Result<(), String>) -> Verdict {
 
 fn check_key(line: &KeyGroupLine) -> Result<(), String> {
     let columns = KeyColumns::read(line)?;
-    expect("key row", &line.row_hex, &hex_of_bytes(&columns.row(RowForm::Key)?))?;
+    expect(
+        "key row",
+        &line.row_hex,
+        &hex_of_bytes(&columns.row(RowForm::Key)?),
+    )?;
     let payload_hex = line.serializer_hex.as_ref().unwrap_or(&line.row_hex);
-    expect("payload row", payload_hex, &hex_of_bytes(&columns.row(RowForm::Payload)?))?;
+    expect(
+        "payload row",
+        payload_hex,
+        &hex_of_bytes(&columns.row(RowForm::Payload)?),
+    )?;
 
     let row = bytes_of_hex(&line.row_hex).ok_or("row_hex is not hexadecimal")?;
     expect("hash", &line.hash, &hash_of(&row))?;
     for (groups, expected) in &line.groups {
         let count = group_count(groups)?;
-        expect(&format!("group of {groups}"), expected, &group_of(&row, count).get())?;
+        expect(
+            &format!("group of {groups}"),
+            expected,
+            &group_of(&row, count).get(),
+        )?;
     }
     for (shape, expected) in &line.index {
         let (groups, subtasks) = shape.split_once('/').ok_or("an index without a slash")?;
@@ -55,17 +67,33 @@ fn check_key(line: &KeyGroupLine) -> Result<(), String> {
 
 fn check_range(line: &RangesLine) -> Result<(), String> {
     match *line {
-        RangesLine::Range { max_parallelism, parallelism, index, start, end } => {
+        RangesLine::Range {
+            max_parallelism,
+            parallelism,
+            index,
+            start,
+            end,
+        } => {
             let groups = GroupCount::new(max_parallelism).map_err(|error| error.to_string())?;
             let parallelism = Parallelism::new(parallelism).map_err(|error| error.to_string())?;
-            let range =
-                range_of(index, groups, parallelism).map_err(|error| error.to_string())?;
+            let range = range_of(index, groups, parallelism).map_err(|error| error.to_string())?;
             expect("start", &start, &range.start().get())?;
             expect("end", &end, &range.end().get())?;
-            expect("subtask of the start", &index, &subtask_of(range.start(), groups, parallelism))?;
-            expect("subtask of the end", &index, &subtask_of(range.end(), groups, parallelism))
+            expect(
+                "subtask of the start",
+                &index,
+                &subtask_of(range.start(), groups, parallelism),
+            )?;
+            expect(
+                "subtask of the end",
+                &index,
+                &subtask_of(range.end(), groups, parallelism),
+            )
         }
-        RangesLine::Default { parallelism, default_max_parallelism: expected } => {
+        RangesLine::Default {
+            parallelism,
+            default_max_parallelism: expected,
+        } => {
             let parallelism = Parallelism::new(parallelism).map_err(|error| error.to_string())?;
             expect(
                 "default max parallelism",
@@ -77,16 +105,24 @@ fn check_range(line: &RangesLine) -> Result<(), String> {
 }
 
 fn group_count(text: &str) -> Result<GroupCount, String> {
-    let number = text.parse().map_err(|_| format!("{text:?} is not a number of groups"))?;
+    let number = text
+        .parse()
+        .map_err(|_| format!("{text:?} is not a number of groups"))?;
     GroupCount::new(number).map_err(|error| error.to_string())
 }
 
 fn parallelism(text: &str) -> Result<Parallelism, String> {
-    let number = text.parse().map_err(|_| format!("{text:?} is not a parallelism"))?;
+    let number = text
+        .parse()
+        .map_err(|_| format!("{text:?} is not a parallelism"))?;
     Parallelism::new(number).map_err(|error| error.to_string())
 }
 
-fn expect<T: PartialEq + std::fmt::Display>(what: &str, expected: &T, got: &T) -> Result<(), String> {
+fn expect<T: PartialEq + std::fmt::Display>(
+    what: &str,
+    expected: &T,
+    got: &T,
+) -> Result<(), String> {
     if expected == got {
         Ok(())
     } else {
@@ -105,9 +141,17 @@ struct KeyColumns {
 impl KeyColumns {
     fn read(line: &KeyGroupLine) -> Result<Self, String> {
         if line.types.len() != line.values.len() {
-            return Err(format!("{} types for {} values", line.types.len(), line.values.len()));
+            return Err(format!(
+                "{} types for {} values",
+                line.types.len(),
+                line.values.len()
+            ));
         }
-        let mut columns = Self { fields: Vec::new(), arrays: Vec::new(), cut: Vec::new() };
+        let mut columns = Self {
+            fields: Vec::new(),
+            arrays: Vec::new(),
+            cut: Vec::new(),
+        };
         for (i, (name, value)) in line.types.iter().zip(&line.values).enumerate() {
             let sql_type = SqlType::parse(name).map_err(|error| error.to_string())?;
             let (array, nanos) = match sql_type.array(std::iter::once(value)) {
@@ -136,8 +180,9 @@ impl KeyColumns {
         let header_bytes = (self.fields.len() + 63 + 8) / 64 * 8;
         for (column, nanos) in &self.cut {
             let slot = header_bytes + 8 * column;
-            let number: &mut [u8; 4] =
-                row[slot..].first_chunk_mut().expect("every column has a slot");
+            let number: &mut [u8; 4] = row[slot..]
+                .first_chunk_mut()
+                .expect("every column has a slot");
             *number = (u32::from_le_bytes(*number) + nanos).to_le_bytes();
         }
         Ok(row)
@@ -149,8 +194,12 @@ impl KeyColumns {
 /// value in the nanoseconds of its slot alone, so these are added to the encoded row.
 fn cut_to_micros(type_name: &str, value: &Value) -> Result<(ArrayRef, u32), String> {
     let text = value.as_str().ok_or("a timestamp that is not a string")?;
-    let (text, end) = text.strip_suffix('Z').map_or((text, ""), |text| (text, "Z"));
-    let (whole, fraction) = text.split_once('.').ok_or("a timestamp without a fraction")?;
+    let (text, end) = text
+        .strip_suffix('Z')
+        .map_or((text, ""), |text| (text, "Z"));
+    let (whole, fraction) = text
+        .split_once('.')
+        .ok_or("a timestamp without a fraction")?;
     let (micros, nanos) = fraction.split_at(6);
     let cut_type = format!("{}(6)", type_name.split('(').next().unwrap_or_default());
     let cut = Value::String(format!("{whole}.{micros}{end}"));
@@ -158,6 +207,8 @@ fn cut_to_micros(type_name: &str, value: &Value) -> Result<(ArrayRef, u32), Stri
         .map_err(|error| error.to_string())?
         .array(std::iter::once(&cut))
         .map_err(|error| error.to_string())?;
-    let nanos = format!("{nanos:0<3}").parse().map_err(|_| format!("{text} has no nanoseconds"))?;
+    let nanos = format!("{nanos:0<3}")
+        .parse()
+        .map_err(|_| format!("{text} has no nanoseconds"))?;
     Ok((array, nanos))
 }

@@ -12,6 +12,7 @@ mod report; // counts and how they are shown
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -57,11 +58,17 @@ pub fn run(directory: &Path, progress: &mut dyn FnMut(&str)) -> Result<Report, C
     let mut paths = Vec::new();
     collect_files(directory, &mut paths)?;
     if paths.is_empty() {
-        return Err(ConformError::Empty { path: directory.to_owned() });
+        return Err(ConformError::Empty {
+            path: directory.to_owned(),
+        });
     }
     let mut files = Vec::new();
     for path in paths {
-        let name = path.strip_prefix(directory).unwrap_or(&path).display().to_string();
+        let name = path
+            .strip_prefix(directory)
+            .unwrap_or(&path)
+            .display()
+            .to_string();
         progress(&name);
         files.push(run_file(directory, &path, name)?);
     }
@@ -69,9 +76,16 @@ pub fn run(directory: &Path, progress: &mut dyn FnMut(&str)) -> Result<Report, C
 }
 
 fn collect_files(directory: &Path, paths: &mut Vec<PathBuf>) -> Result<(), ConformError> {
-    let error = |source| ConformError::Io { path: directory.to_owned(), source };
+    let error = |source| ConformError::Io {
+        path: directory.to_owned(),
+        source,
+    };
     let mut entries = fs::read_dir(directory)
-        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>())
+        .and_then(|entries| {
+            entries
+                .map(|entry| entry.map(|entry| entry.path()))
+                .collect::<Result<Vec<_>, _>>()
+        })
         .map_err(error)?;
     entries.sort();
     for path in entries {
@@ -87,39 +101,66 @@ fn collect_files(directory: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Confo
 fn run_file(directory: &Path, path: &Path, name: String) -> Result<FileReport, ConformError> {
     let file_name = path.file_name().unwrap_or_default().to_string_lossy();
     let cases = if file_name.ends_with(".jsonl") {
-        let bytes = fs::read(path)
-            .map_err(|source| ConformError::Io { path: path.to_owned(), source })?;
+        let bytes = fs::read(path).map_err(|source| ConformError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
         run_lines(&file_name, &bytes)
     } else if file_name.starts_with("top1-changelog")
         && (file_name.ends_with(".csv") || file_name.ends_with(".csv.gz"))
     {
         flights::run(directory, path)
     } else {
-        vec![Case::new("file", Verdict::Unsupported("a format that is not known".to_owned()))]
+        vec![Case::new(
+            "file",
+            Verdict::Unsupported("a format that is not known".to_owned()),
+        )]
     };
     Ok(FileReport { name, cases })
 }
+
+/// Most of a run is waiting for databases to be opened and closed, so there are more threads than
+/// cores.
+const THREADS: usize = 8;
 
 /// One case per line that is not blank.
 fn run_lines(file_name: &str, bytes: &[u8]) -> Vec<Case> {
     let stem = file_name.split('.').next().unwrap_or_default();
     let by_name = Format::of_stem(stem);
-    let mut cases = Vec::new();
-    for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        let place = format!("{file_name}:{}", index + 1);
-        cases.push(run_line(place, line, by_name));
+    let lines: Vec<(String, &[u8])> = bytes
+        .split(|byte| *byte == b'\n')
+        .enumerate()
+        .filter(|(_, line)| !line.iter().all(u8::is_ascii_whitespace))
+        .map(|(index, line)| (format!("{file_name}:{}", index + 1), line))
+        .collect();
+    if lines.is_empty() {
+        return vec![Case::new(
+            file_name,
+            Verdict::Failed("a file without a line".to_owned()),
+        )];
     }
-    if cases.is_empty() {
-        let empty = Verdict::Failed("a file without a line".to_owned());
-        cases.push(Case::new(file_name, empty));
-    }
-    cases
+    let share = lines.len().div_ceil(THREADS);
+    thread::scope(|scope| {
+        let workers: Vec<_> = lines
+            .chunks(share)
+            .map(|lines| {
+                let run = || {
+                    lines
+                        .iter()
+                        .map(|(place, line)| run_line(place, line, by_name))
+                };
+                scope.spawn(move || run().collect::<Vec<_>>())
+            })
+            .collect();
+        let cases = workers.into_iter().map(|worker| match worker.join() {
+            Ok(cases) => cases,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        cases.flatten().collect()
+    })
 }
 
-fn run_line(place: String, line: &[u8], by_name: Option<Format>) -> Case {
+fn run_line(place: &str, line: &[u8], by_name: Option<Format>) -> Case {
     let value: Value = match serde_json::from_slice(line) {
         Ok(value) => value,
         Err(error) => return Case::new(place, Verdict::Failed(format!("not JSON: {error}"))),
@@ -129,7 +170,7 @@ fn run_line(place: String, line: &[u8], by_name: Option<Format>) -> Case {
     };
     let name = match fields.get("name").and_then(Value::as_str) {
         Some(name) => format!("{place} {name}"),
-        None => place,
+        None => place.to_owned(),
     };
     let verdict = match Format::of_fields(fields).or(by_name) {
         Some(Format::KeyGroup) => checked(value, keygroup::key),

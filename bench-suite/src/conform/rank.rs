@@ -36,7 +36,11 @@ pub(crate) fn dedup(line: &RankLine) -> Verdict {
             Verdict::Unsupported("deduplication that waits for a watermark".to_owned())
         }
         (Some("proctime"), _) => {
-            let ties = if descending { Ties::KeepLast } else { Ties::KeepFirst };
+            let ties = if descending {
+                Ties::KeepLast
+            } else {
+                Ties::KeepFirst
+            };
             verdict(line, Job::read_with_arrival(line, ties))
         }
         (other, _) => Verdict::Failed(format!("time_attribute is {other:?}")),
@@ -54,7 +58,9 @@ fn verdict(line: &RankLine, job: Result<Job, String>) -> Verdict {
     }
     // A decision explains a difference only if every variant shows the same one.
     let agree = differences.len() == outcomes.variants
-        && differences.iter().all(|(_, difference)| difference == &differences[0].1);
+        && differences
+            .iter()
+            .all(|(_, difference)| difference == &differences[0].1);
     if let (true, Some(decision)) = (agree, outcomes.decision) {
         return Verdict::Divergent(decision);
     }
@@ -103,7 +109,9 @@ impl Job {
         let mut columns = columns(&line.columns, &types, line.input.iter(), "input")?;
         if let Some(arrival) = arrival {
             fields.push(Field::new(arrival, DataType::Int64, true));
-            columns.push(Arc::new(Int64Array::from_iter_values(0..line.input.len() as i64)));
+            columns.push(Arc::new(Int64Array::from_iter_values(
+                0..line.input.len() as i64,
+            )));
         }
         let decision = decision(line, &columns);
         let input = batch(&Arc::new(Schema::new(fields)), columns, line.input.len())?;
@@ -111,7 +119,12 @@ impl Job {
         let rank_column = line.output_rank.then(|| unused_name("rank", &line.columns));
         let spec = spec(line, ties, &input.schema(), rank_column.as_deref())?;
         let recorded = recorded(line, &types, &spec, arrival)?;
-        Ok(Self { spec, input, recorded, decision })
+        Ok(Self {
+            spec,
+            input,
+            recorded,
+            decision,
+        })
     }
 
     fn run_all(&self, line: &RankLine) -> Result<Outcomes, String> {
@@ -127,12 +140,21 @@ impl Job {
         for number in 1..=RANDOM_CUTS {
             cuts.push((format!("random cut {number}"), random_cut(rows, &mut seed)));
         }
-        let mut outcomes =
-            Outcomes { variants: 0, differences: Vec::new(), decision: self.decision };
+        let mut outcomes = Outcomes {
+            variants: 0,
+            differences: Vec::new(),
+            decision: self.decision,
+        };
         for store in Store::ALL {
             match store {
                 Store::Memory => {
-                    self.run_over(&stores::memory(), store, implementations, &cuts, &mut outcomes)?;
+                    self.run_over(
+                        &stores::memory(),
+                        store,
+                        implementations,
+                        &cuts,
+                        &mut outcomes,
+                    )?;
                 }
                 Store::Rocks => {
                     let (_directory, backend) =
@@ -186,7 +208,11 @@ fn spec(
     let [start, end] = line.rank_range;
     let terms = line.order_by.iter().map(|term| {
         let column = term.col.as_str();
-        let order = if term.asc { OrderBy::asc(column) } else { OrderBy::desc(column) };
+        let order = if term.asc {
+            OrderBy::asc(column)
+        } else {
+            OrderBy::desc(column)
+        };
         match term.nulls_first {
             None => order,
             Some(true) => order.nulls_first(),
@@ -220,8 +246,10 @@ fn recorded(
         })
         .collect::<Result<Vec<_>, _>>()?;
     let output = spec.output_schema().fields().iter();
-    let fields: Vec<_> =
-        output.filter(|field| Some(field.name().as_str()) != arrival).cloned().collect();
+    let fields: Vec<_> = output
+        .filter(|field| Some(field.name().as_str()) != arrival)
+        .cloned()
+        .collect();
     let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
     let mut types = types.to_vec();
     if line.output_rank {
@@ -243,7 +271,10 @@ fn column_types(line: &RankLine) -> Result<Vec<SqlType>, String> {
     line.columns
         .iter()
         .map(|name| {
-            let text = line.types.get(name).ok_or_else(|| format!("column {name} has no type"))?;
+            let text = line
+                .types
+                .get(name)
+                .ok_or_else(|| format!("column {name} has no type"))?;
             SqlType::parse(text).map_err(|error| format!("column {name}: {error}"))
         })
         .collect()
@@ -257,7 +288,11 @@ fn columns<'a>(
 ) -> Result<Vec<ArrayRef>, String> {
     for (i, row) in rows.clone().enumerate() {
         if row.len() != types.len() {
-            return Err(format!("{what} row {i} has {} values for {} columns", row.len(), types.len()));
+            return Err(format!(
+                "{what} row {i} has {} values for {} columns",
+                row.len(),
+                types.len()
+            ));
         }
     }
     names
@@ -266,7 +301,9 @@ fn columns<'a>(
         .enumerate()
         .map(|(column, (name, sql_type))| {
             let values = rows.clone().map(|row| &row[column]);
-            sql_type.array(values).map_err(|error| format!("{what} column {name}: {error}"))
+            sql_type
+                .array(values)
+                .map_err(|error| format!("{what} column {name}: {error}"))
         })
         .collect()
 }
@@ -296,7 +333,11 @@ fn decision(line: &RankLine, columns: &[ArrayRef]) -> Option<u8> {
     let ranked = line.output_rank || line.rank_range[0] > 1;
     let mixed_zeros = |values: &Vec<f64>| {
         let zeros = values.iter().filter(|value| **value == 0.0);
-        zeros.map(|zero| zero.is_sign_negative()).collect::<HashSet<_>>().len() == 2
+        zeros
+            .map(|zero| zero.is_sign_negative())
+            .collect::<HashSet<_>>()
+            .len()
+            == 2
     };
     if floats.values().flatten().any(|value| value.is_nan()) {
         Some(2)
@@ -313,7 +354,13 @@ fn floats_of(column: &ArrayRef) -> Option<Vec<f64>> {
             let values = column.as_primitive::<Float32Type>().iter().flatten();
             Some(values.map(f64::from).collect())
         }
-        DataType::Float64 => Some(column.as_primitive::<Float64Type>().iter().flatten().collect()),
+        DataType::Float64 => Some(
+            column
+                .as_primitive::<Float64Type>()
+                .iter()
+                .flatten()
+                .collect(),
+        ),
         _ => None,
     }
 }

@@ -31,7 +31,10 @@ pub struct Case {
 impl Case {
     /// A case.
     pub fn new(name: impl Into<String>, verdict: Verdict) -> Self {
-        Self { name: name.into(), verdict }
+        Self {
+            name: name.into(),
+            verdict,
+        }
     }
 }
 
@@ -77,7 +80,10 @@ impl Counts {
         if self.divergent.is_empty() {
             return "0".to_owned();
         }
-        let each = self.divergent.iter().map(|(decision, cases)| format!("#{decision}: {cases}"));
+        let each = self
+            .divergent
+            .iter()
+            .map(|(decision, cases)| format!("#{decision}: {cases}"));
         let each = each.collect::<Vec<_>>().join(", ");
         format!("{} ({each})", self.divergent.values().sum::<usize>())
     }
@@ -101,7 +107,8 @@ impl Report {
     /// Whether a case has failed.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        self.cases().any(|case| matches!(case.verdict, Verdict::Failed(_)))
+        self.cases()
+            .any(|case| matches!(case.verdict, Verdict::Failed(_)))
     }
 
     fn cases(&self) -> impl Iterator<Item = &Case> {
@@ -200,7 +207,10 @@ mod tests {
                         Verdict::Divergent(3),
                     ],
                 ),
-                file("zones.jsonl", vec![Verdict::Unsupported("Zones".to_owned())]),
+                file(
+                    "zones.jsonl",
+                    vec![Verdict::Unsupported("Zones".to_owned())],
+                ),
             ],
         }
     }
@@ -208,11 +218,30 @@ mod tests {
     #[test]
     fn the_table_has_a_line_per_file_and_a_total() {
         assert!(report().has_failed());
-        insta::assert_snapshot!(report().render(false), @"");
+        insta::assert_snapshot!(report().render(false), @"
+        | file        | cases | passed | failed | divergent by decision | not supported yet |
+        |-------------|-------|--------|--------|-----------------------|-------------------|
+        | top1.jsonl  |     5 |      1 |      1 |      3 (#2: 1, #3: 2) |                 0 |
+        | zones.jsonl |     1 |      0 |      0 |                     0 |                 1 |
+        | total       |     6 |      1 |      1 |      3 (#2: 1, #3: 2) |                 1 |
+        ");
     }
 
     #[test]
     fn a_verbose_report_shows_differences() {
-        insta::assert_snapshot!(report().render(true), @"");
+        insta::assert_snapshot!(report().render(true), @"
+        | file        | cases | passed | failed | divergent by decision | not supported yet |
+        |-------------|-------|--------|--------|-----------------------|-------------------|
+        | top1.jsonl  |     5 |      1 |      1 |      3 (#2: 1, #3: 2) |                 0 |
+        | zones.jsonl |     1 |      0 |      0 |                     0 |                 1 |
+        | total       |     6 |      1 |      1 |      3 (#2: 1, #3: 2) |                 1 |
+
+        failed: top1.jsonl:2
+          change 0
+          expected +I 1
+          got nothing
+
+        zones.jsonl: 1 not supported yet: Zones
+        ");
     }
 }

@@ -34,13 +34,19 @@ impl Format {
     #[must_use]
     pub fn of_fields(fields: &Map<String, Value>) -> Option<Self> {
         let has = |names: &[&str]| names.iter().all(|name| fields.contains_key(*name));
-        SHAPES.iter().find(|(_, names)| has(names)).map(|(format, _)| *format)
+        SHAPES
+            .iter()
+            .find(|(_, names)| has(names))
+            .map(|(format, _)| *format)
     }
 
     /// The format of a file called so without its ending, for lines that lack what tells it.
     #[must_use]
     pub fn of_stem(stem: &str) -> Option<Self> {
-        STEMS.iter().find(|(start, _)| stem.starts_with(start)).map(|(_, format)| *format)
+        STEMS
+            .iter()
+            .find(|(start, _)| stem.starts_with(start))
+            .map(|(_, format)| *format)
     }
 }
 

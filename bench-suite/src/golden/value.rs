@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BinaryBuilder, BooleanBuilder, Decimal128Array, PrimitiveArray, StringBuilder,
+    make_array,
 };
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type,
     Int32Type, Int64Type, Time32MillisecondType, TimeUnit, TimestampMicrosecondType,
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde_json::Value;
 
 use crate::civil::days_from_date;
@@ -73,7 +75,10 @@ impl SqlType {
             None => (text, Vec::new()),
             Some((name, rest)) => {
                 let inner = rest.strip_suffix(')').ok_or_else(unknown)?;
-                let numbers = inner.split(',').map(str::parse).collect::<Result<Vec<u32>, _>>();
+                let numbers = inner
+                    .split(',')
+                    .map(str::parse)
+                    .collect::<Result<Vec<u32>, _>>();
                 (name, numbers.map_err(|_| unknown())?)
             }
         };
@@ -111,7 +116,10 @@ impl SqlType {
             }
             _ => return Err(unknown()),
         };
-        Ok(Self { arrow, fraction_digits })
+        Ok(Self {
+            arrow,
+            fraction_digits,
+        })
     }
 
     /// The Arrow type that holds the values.
@@ -131,10 +139,7 @@ impl SqlType {
     /// # Errors
     ///
     /// [`BadValue`] for the first value that is not of the type.
-    pub fn array<'a>(
-        &self,
-        values: impl Iterator<Item = &'a Value>,
-    ) -> Result<ArrayRef, BadValue> {
+    pub fn array<'a>(&self, values: impl Iterator<Item = &'a Value>) -> Result<ArrayRef, BadValue> {
         match &self.arrow {
             DataType::Boolean => {
                 let mut array = BooleanBuilder::new();
@@ -167,7 +172,9 @@ impl SqlType {
                     .map(|value| self.optional(value, |value| self.decimal(value.as_str()?)))
                     .collect::<Result<Decimal128Array, _>>()?;
                 let array = unscaled.with_precision_and_scale(*precision, *scale);
-                Ok(Arc::new(array.map_err(|_| self.bad("of this column", Problem::NotOfType))?))
+                Ok(Arc::new(array.map_err(|_| {
+                    self.bad("of this column", Problem::NotOfType)
+                })?))
             }
             DataType::Utf8 => {
                 let mut array = StringBuilder::new();
@@ -222,7 +229,11 @@ impl SqlType {
         for value in values {
             let nanos = self.optional(value, |value| {
                 let text = value.as_str()?;
-                let text = if zone.is_some() { text.strip_suffix('Z')? } else { text };
+                let text = if zone.is_some() {
+                    text.strip_suffix('Z')?
+                } else {
+                    text
+                };
                 epoch_nanos(text, self.fraction_digits)
             })?;
             let units = nanos.map(|nanos| {
@@ -252,12 +263,37 @@ impl SqlType {
         if value.is_null() {
             return Ok(None);
         }
-        read(value).map(Some).ok_or_else(|| self.bad(&value.to_string(), Problem::NotOfType))
+        read(value)
+            .map(Some)
+            .ok_or_else(|| self.bad(&value.to_string(), Problem::NotOfType))
     }
 
     fn bad(&self, value: &str, problem: Problem) -> BadValue {
-        BadValue { value: value.to_owned(), problem, sql_type: self.arrow.clone() }
+        BadValue {
+            value: value.to_owned(),
+            problem,
+            sql_type: self.arrow.clone(),
+        }
     }
+}
+
+/// Value `i` of a column as text, `null` for NULL. A timestamp with a zone is shown in UTC.
+#[must_use]
+pub fn text_of(column: &ArrayRef, i: usize) -> String {
+    // Arrow formats no zone but offsets, unless it carries the zone database.
+    let column = match column.data_type() {
+        DataType::Timestamp(unit, Some(_)) => {
+            let zoneless = DataType::Timestamp(*unit, None);
+            let data = column.to_data().into_builder().data_type(zoneless).build();
+            make_array(data.expect("a zone changes nothing about the values"))
+        }
+        _ => column.clone(),
+    };
+    let options = FormatOptions::new().with_null("null");
+    ArrayFormatter::try_new(&column, &options).map_or_else(
+        |error| error.to_string(),
+        |formatter| formatter.value(i).to_string(),
+    )
 }
 
 /// A whole number, which is a decimal string where a JSON number would lose digits.
@@ -287,17 +323,22 @@ pub fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
         return None;
     }
     let nibble = |digit: u8| char::from(digit).to_digit(16);
-    digits.chunks_exact(2).map(|pair| Some((nibble(pair[0])? << 4 | nibble(pair[1])?) as u8)).collect()
+    digits
+        .chunks_exact(2)
+        .map(|pair| Some((nibble(pair[0])? << 4 | nibble(pair[1])?) as u8))
+        .collect()
 }
 
 /// Lower-case hexadecimal digits, two a byte.
 #[must_use]
 pub fn hex_of_bytes(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes whatever is written");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("a string takes whatever is written");
+            text
+        })
 }
 
 /// Nanoseconds since 1970-01-01T00:00:00 of `2024-02-29T12:34:56.789` with `digits` after the point.
@@ -347,10 +388,9 @@ fn digits(text: &str, count: usize) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use arrow::array::AsArray;
-    use arrow::util::display::array_value_to_string;
     use serde_json::{Value, json};
 
-    use super::{SqlType, bytes_of_hex, hex_of_bytes};
+    use super::{SqlType, bytes_of_hex, hex_of_bytes, text_of};
 
     /// The type and values of a column after a trip through Arrow, or why there was none.
     fn read(sql_type: &str, values: &Value) -> String {
@@ -360,8 +400,12 @@ mod tests {
         };
         match sql_type.array(values.as_array().expect("a list of values").iter()) {
             Ok(array) => {
-                let values = (0..array.len()).map(|i| array_value_to_string(&array, i).expect("shown"));
-                format!("{} {}", array.data_type(), values.collect::<Vec<_>>().join(" "))
+                let values = (0..array.len()).map(|i| text_of(&array, i));
+                format!(
+                    "{} {}",
+                    array.data_type(),
+                    values.collect::<Vec<_>>().join(" ")
+                )
             }
             Err(error) => error.to_string(),
         }
@@ -369,22 +413,31 @@ mod tests {
 
     #[test]
     fn timestamps_of_all_years_and_precisions_are_exact() {
-        insta::assert_snapshot!(read("TIMESTAMP(0)", &json!(["0001-01-01T00:00:00"])), @"");
-        insta::assert_snapshot!(read("TIMESTAMP(3)", &json!(["9999-12-31T23:59:59.999", null])), @"");
-        insta::assert_snapshot!(read("TIMESTAMP(6)", &json!(["0001-01-01T00:00:00.000001"])), @"");
-        insta::assert_snapshot!(read("TIMESTAMP(9)", &json!(["1969-12-31T23:59:59.999999999"])), @"");
-        insta::assert_snapshot!(read("TIMESTAMP_LTZ(3)", &json!(["2024-02-29T12:34:56.789Z"])), @"");
-        insta::assert_snapshot!(read("TIME(3)", &json!(["12:34:56.789"])), @"");
-        insta::assert_snapshot!(read("DATE", &json!(["0001-01-01", "2024-02-29"])), @"");
+        insta::assert_snapshot!(read("TIMESTAMP(0)", &json!(["0001-01-01T00:00:00"])), @"Timestamp(s) 0001-01-01T00:00:00");
+        insta::assert_snapshot!(read("TIMESTAMP(3)", &json!(["9999-12-31T23:59:59.999", null])), @"Timestamp(ms) 9999-12-31T23:59:59.999 null");
+        insta::assert_snapshot!(read("TIMESTAMP(6)", &json!(["0001-01-01T00:00:00.000001"])), @"Timestamp(µs) 0001-01-01T00:00:00.000001");
+        insta::assert_snapshot!(read("TIMESTAMP(9)", &json!(["1969-12-31T23:59:59.999999999"])), @"Timestamp(ns) 1969-12-31T23:59:59.999999999");
+        insta::assert_snapshot!(read("TIMESTAMP_LTZ(3)", &json!(["2024-02-29T12:34:56.789Z"])), @r#"Timestamp(ms, "UTC") 2024-02-29T12:34:56.789"#);
+        insta::assert_snapshot!(read("TIME(3)", &json!(["12:34:56.789"])), @"Time32(ms) 12:34:56.789");
+        insta::assert_snapshot!(read("DATE", &json!(["0001-01-01", "2024-02-29"])), @"Date32 0001-01-01 2024-02-29");
     }
 
     #[test]
     fn numbers_keep_every_bit() {
         let floats = SqlType::parse("DOUBLE")
             .expect("a type")
-            .array(json!(["-0.0", "NaN", "-Infinity", 0.1, 1e16, 5e-324]).as_array().expect("list").iter())
+            .array(
+                json!(["-0.0", "NaN", "-Infinity", 0.1, 1e16, 5e-324])
+                    .as_array()
+                    .expect("list")
+                    .iter(),
+            )
             .expect("doubles");
-        let bits = floats.as_primitive::<arrow::datatypes::Float64Type>().values().iter().map(|f| f.to_bits());
+        let bits = floats
+            .as_primitive::<arrow::datatypes::Float64Type>()
+            .values()
+            .iter()
+            .map(|f| f.to_bits());
         assert_eq!(
             bits.collect::<Vec<_>>(),
             [
@@ -396,20 +449,20 @@ mod tests {
                 1
             ]
         );
-        insta::assert_snapshot!(read("BIGINT", &json!(["-9223372036854775808", 9])), @"");
-        insta::assert_snapshot!(read("DECIMAL(38,10)", &json!(["-0.0000000001", "12.3400000000"])), @"");
+        insta::assert_snapshot!(read("BIGINT", &json!(["-9223372036854775808", 9])), @"Int64 -9223372036854775808 9");
+        insta::assert_snapshot!(read("DECIMAL(38,10)", &json!(["-0.0000000001", "12.3400000000"])), @"Decimal128(38, 10) -0.0000000001 12.3400000000");
     }
 
     #[test]
     fn what_is_not_of_the_type_is_named() {
-        insta::assert_snapshot!(read("INTERVAL", &json!([])), @"");
-        insta::assert_snapshot!(read("TIMESTAMP(10)", &json!([])), @"");
-        insta::assert_snapshot!(read("TINYINT", &json!([128])), @"");
-        insta::assert_snapshot!(read("DATE", &json!(["2023-02-29"])), @"");
-        insta::assert_snapshot!(read("TIMESTAMP(3)", &json!(["2024-02-29T12:34:56.78"])), @"");
-        insta::assert_snapshot!(read("DECIMAL(10,2)", &json!(["1.5"])), @"");
-        insta::assert_snapshot!(read("VARBINARY(9)", &json!(["0g"])), @"");
-        insta::assert_snapshot!(read("TIMESTAMP(9)", &json!(["9999-12-31T23:59:59.999999999"])), @"");
+        insta::assert_snapshot!(read("INTERVAL", &json!([])), @"type INTERVAL is unknown");
+        insta::assert_snapshot!(read("TIMESTAMP(10)", &json!([])), @"type TIMESTAMP(10) is unknown");
+        insta::assert_snapshot!(read("TINYINT", &json!([128])), @"value 128 is not a value of Int8");
+        insta::assert_snapshot!(read("DATE", &json!(["2023-02-29"])), @r#"value "2023-02-29" is not a value of Date32"#);
+        insta::assert_snapshot!(read("TIMESTAMP(3)", &json!(["2024-02-29T12:34:56.78"])), @r#"value "2024-02-29T12:34:56.78" is not a value of Timestamp(ms)"#);
+        insta::assert_snapshot!(read("DECIMAL(10,2)", &json!(["1.5"])), @r#"value "1.5" is not a value of Decimal128(10, 2)"#);
+        insta::assert_snapshot!(read("VARBINARY(9)", &json!(["0g"])), @r#"value "0g" is not a value of Binary"#);
+        insta::assert_snapshot!(read("TIMESTAMP(9)", &json!(["9999-12-31T23:59:59.999999999"])), @r#"value "9999-12-31T23:59:59.999999999" is beyond the range of Timestamp(ns)"#);
     }
 
     #[test]

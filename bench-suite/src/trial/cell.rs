@@ -76,7 +76,13 @@ impl Cell {
                 for keys in [64, 4_096, 65_536] {
                     for payload_bytes in [8, 256] {
                         for emission in [Emission::Immediate, Emission::MiniBatch] {
-                            cells.push(Self { store, keys, payload_bytes, arrival, emission });
+                            cells.push(Self {
+                                store,
+                                keys,
+                                payload_bytes,
+                                arrival,
+                                emission,
+                            });
                         }
                     }
                 }
@@ -98,8 +104,17 @@ impl Cell {
 /// The workload of the cell, without its store.
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { keys, payload_bytes, arrival, emission, .. } = self;
-        write!(f, "append_top1/{arrival}/{keys}-keys/{payload_bytes}-bytes/{emission}")
+        let Self {
+            keys,
+            payload_bytes,
+            arrival,
+            emission,
+            ..
+        } = self;
+        write!(
+            f,
+            "append_top1/{arrival}/{keys}-keys/{payload_bytes}-bytes/{emission}"
+        )
     }
 }
 
@@ -142,8 +157,14 @@ impl fmt::Display for Trial {
 /// The trials of some suites.
 #[must_use]
 pub fn trials(flights: bool, append_top1: bool) -> Vec<Trial> {
-    let flights = Store::ALL.into_iter().filter(move |_| flights).map(Trial::Flights);
-    let cells = Cell::all().into_iter().filter(move |_| append_top1).map(Trial::AppendTop1);
+    let flights = Store::ALL
+        .into_iter()
+        .filter(move |_| flights)
+        .map(Trial::Flights);
+    let cells = Cell::all()
+        .into_iter()
+        .filter(move |_| append_top1)
+        .map(Trial::AppendTop1);
     flights.chain(cells).collect()
 }
 
@@ -175,14 +196,24 @@ mod tests {
         let filters: Vec<String> = filters.iter().map(ToString::to_string).collect();
         match select(trials(true, true), &filters) {
             Ok(trials) => trials.iter().map(ToString::to_string).collect(),
-            Err(error) => vec![error.to_string().lines().next().unwrap_or_default().to_owned()],
+            Err(error) => vec![
+                error
+                    .to_string()
+                    .lines()
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
+            ],
         }
     }
 
     #[test]
     fn there_are_72_cells_and_the_flights_over_both_stores() {
         assert_eq!(selected(&["append_top1"]).len(), 72);
-        assert_eq!(selected(&["flights"]), ["flights/memory", "flights/RocksDB"]);
+        assert_eq!(
+            selected(&["flights"]),
+            ["flights/memory", "flights/RocksDB"]
+        );
     }
 
     #[test]
@@ -199,6 +230,10 @@ mod tests {
     #[test]
     fn an_empty_selection_is_an_error_that_lists_the_cells() {
         let error = select(trials(true, false), &["sorted".to_owned()]).expect_err("no such cell");
-        insta::assert_snapshot!(error, @"");
+        insta::assert_snapshot!(error, @r#"
+        no cell has all of ["sorted"] in its name; the cells are:
+        flights/memory
+        flights/RocksDB
+        "#);
     }
 }

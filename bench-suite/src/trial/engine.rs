@@ -107,14 +107,20 @@ impl<B: StateBackend> Ranking<B> {
         open_store: OpenStore<B>,
         cell: &str,
     ) -> Result<Self, TrialError> {
-        let (directory, backend) = open_store()
-            .map_err(|source| TrialError::Store { cell: cell.to_owned(), source })?;
+        let (directory, backend) = open_store().map_err(|source| TrialError::Store {
+            cell: cell.to_owned(),
+            source,
+        })?;
         let ranker = match kind {
             EngineKind::General => Ranker::open_general(spec, &backend, "trial"),
             EngineKind::Top1 | EngineKind::Floor => Ranker::open(spec, &backend, "trial"),
         }
         .map_err(|error| rank_error(cell, kind, error))?;
-        Ok(Self { ranker, _backend: backend, _directory: directory })
+        Ok(Self {
+            ranker,
+            _backend: backend,
+            _directory: directory,
+        })
     }
 }
 
@@ -123,7 +129,11 @@ pub(crate) fn rank_error<E: std::error::Error + Send + Sync + 'static>(
     engine: EngineKind,
     error: RankError<E>,
 ) -> TrialError {
-    TrialError::Rank { cell: cell.to_owned(), engine, source: Box::new(error) }
+    TrialError::Rank {
+        cell: cell.to_owned(),
+        engine,
+        source: Box::new(error),
+    }
 }
 
 struct RankEngine<B: StateBackend> {
@@ -134,22 +144,33 @@ struct RankEngine<B: StateBackend> {
 
 impl<B: StateBackend> RankEngine<B> {
     fn new(kind: EngineKind, open_store: OpenStore<B>) -> Self {
-        Self { kind, open_store, ranking: None }
+        Self {
+            kind,
+            open_store,
+            ranking: None,
+        }
     }
 }
 
 impl<B: StateBackend> Engine for RankEngine<B> {
     fn prime(&mut self, workload: &Workload) -> Result<(), TrialError> {
         let cell = workload.cell().to_string();
-        let spec = workload
-            .spec()
-            .map_err(|error| TrialError::Workload { cell: cell.clone(), source: boxed(error) })?;
+        let spec = workload.spec().map_err(|error| TrialError::Workload {
+            cell: cell.clone(),
+            source: boxed(error),
+        })?;
         self.ranking = None;
         let mut ranking = Ranking::open(self.kind, spec, self.open_store, &cell)?;
         for batch in workload.priming() {
-            ranking.ranker.push(batch).map_err(|error| rank_error(&cell, self.kind, error))?;
+            ranking
+                .ranker
+                .push(batch)
+                .map_err(|error| rank_error(&cell, self.kind, error))?;
         }
-        ranking.ranker.flush().map_err(|error| rank_error(&cell, self.kind, error))?;
+        ranking
+            .ranker
+            .flush()
+            .map_err(|error| rank_error(&cell, self.kind, error))?;
         self.ranking = Some(ranking);
         Ok(())
     }
@@ -161,8 +182,11 @@ impl<B: StateBackend> Engine for RankEngine<B> {
         ends_bundle: bool,
         out: &mut Vec<Changelog>,
     ) -> Result<(), TrialError> {
-        let ranker =
-            &mut self.ranking.as_mut().expect("an engine is primed before rows arrive").ranker;
+        let ranker = &mut self
+            .ranking
+            .as_mut()
+            .expect("an engine is primed before rows arrive")
+            .ranker;
         let failed = |error| rank_error(&workload.cell().to_string(), self.kind, error);
         out.extend(ranker.push(workload.arriving(number)).map_err(failed)?);
         if ends_bundle && workload.cell().bundle_batches() > 1 {
@@ -189,7 +213,12 @@ impl Answer {
         let batch = changelog.batch();
         let payloads = payloads_of(batch);
         for (i, kind) in changelog.kinds().iter().enumerate() {
-            let change = (*kind, keys_of(batch)[i], sorts_of(batch)[i], payloads.value(i));
+            let change = (
+                *kind,
+                keys_of(batch)[i],
+                sorts_of(batch)[i],
+                payloads.value(i),
+            );
             self.checksum = self.checksum.wrapping_add(hasher.hash_one(change));
         }
         self.changes += changelog.kinds().len() as u64;
@@ -198,6 +227,10 @@ impl Answer {
 
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} changes with checksum {:016x}", self.changes, self.checksum)
+        write!(
+            f,
+            "{} changes with checksum {:016x}",
+            self.changes, self.checksum
+        )
     }
 }

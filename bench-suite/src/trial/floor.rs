@@ -16,7 +16,10 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use keygroup::group_of;
 use rank_top1::Changelog;
-use rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Options, WriteBatch, WriteOptions};
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType,
+    DEFAULT_COLUMN_FAMILY_NAME, Options, WriteBatch, WriteOptions,
+};
 use state_codec::{RowForm, RowLayout, Rows, Select};
 use state_rocks::RocksOptions;
 use tempfile::TempDir;
@@ -52,7 +55,9 @@ impl ProbeFloor {
     fn probe_all(&mut self, batch: &arrow::array::RecordBatch) {
         for &key in keys_of(batch) {
             let key = key as u64;
-            let found = self.table.find(self.hasher.hash_one(key), |entry| entry.0 == key);
+            let found = self
+                .table
+                .find(self.hasher.hash_one(key), |entry| entry.0 == key);
             self.slots_seen += found.map_or(0, |entry| u64::from(entry.1));
         }
     }
@@ -61,7 +66,9 @@ impl ProbeFloor {
         let payloads = payloads_of(batch);
         for (i, (&key, &sort)) in keys_of(batch).iter().zip(sorts_of(batch)).enumerate() {
             let key = key as u64;
-            let found = self.table.find(self.hasher.hash_one(key), |entry| entry.0 == key);
+            let found = self
+                .table
+                .find(self.hasher.hash_one(key), |entry| entry.0 == key);
             let slot = found.expect("an improving row has a primed key").1 as usize;
             let row = &mut self.rows[slot * self.row_bytes..][..self.row_bytes];
             row[..8].copy_from_slice(&sort.to_le_bytes());
@@ -77,7 +84,8 @@ impl ProbeFloor {
             if self.table.find(hash, |entry| entry.0 == key).is_none() {
                 let slot = self.table.len() as u32;
                 let hasher = &self.hasher;
-                self.table.insert_unique(hash, (key, slot), |entry| hasher.hash_one(entry.0));
+                self.table
+                    .insert_unique(hash, (key, slot), |entry| hasher.hash_one(entry.0));
                 self.rows.extend_from_slice(&sort.to_le_bytes());
                 self.rows.extend_from_slice(payloads.value(i));
             }
@@ -153,8 +161,10 @@ impl RocksFloor {
         // Read once in a bundle; the last row of a key is its best, if rows improve.
         let mut bundle: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         for number in 0..workload.different_batches() {
-            let mut batch: BTreeMap<_, _> =
-                encoder.encode(workload.arriving(number))?.into_iter().collect();
+            let mut batch: BTreeMap<_, _> = encoder
+                .encode(workload.arriving(number))?
+                .into_iter()
+                .collect();
             let new = batch.keys().filter(|key| !bundle.contains_key(*key));
             let reads = new.cloned().collect();
             bundle.append(&mut batch);
@@ -167,7 +177,13 @@ impl RocksFloor {
             }
             steps.push(Step { reads, writes });
         }
-        Ok(Self { database: None, _directory: None, priming, steps, bytes_seen: 0 })
+        Ok(Self {
+            database: None,
+            _directory: None,
+            priming,
+            steps,
+            bytes_seen: 0,
+        })
     }
 
     /// Set up as the stores under test are by default, in what costs time.
@@ -187,7 +203,9 @@ impl RocksFloor {
         options.set_block_based_table_factory(&table);
         options.set_compression_type(DBCompressionType::Lz4);
         options.set_bottommost_compression_type(DBCompressionType::Zstd);
-        DB::open(&options, directory.path().join("floor"))
+        let path = directory.path().join("floor");
+        let family = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, options.clone());
+        DB::open_cf_descriptors(&options, path, [family])
     }
 }
 
@@ -204,11 +222,16 @@ fn write(database: &DB, entries: &Entries) -> Result<(), rocksdb::Error> {
 impl Engine for RocksFloor {
     fn prime(&mut self, workload: &Workload) -> Result<(), TrialError> {
         let cell = || workload.cell().to_string();
-        let failed = |source| TrialError::Floor { cell: cell(), source };
+        let failed = |source| TrialError::Floor {
+            cell: cell(),
+            source,
+        };
         self.database = None;
-        let directory = TempDir::with_prefix("weir-floor-").map_err(|source| {
-            TrialError::Store { cell: cell(), source: StoreError::Directory(source) }
-        })?;
+        let directory =
+            TempDir::with_prefix("weir-floor-").map_err(|source| TrialError::Store {
+                cell: cell(),
+                source: StoreError::Directory(source),
+            })?;
         let database = Self::open(&directory).map_err(failed)?;
         for entries in &self.priming {
             write(&database, entries).map_err(failed)?;
@@ -225,11 +248,19 @@ impl Engine for RocksFloor {
         _ends_bundle: bool,
         _out: &mut Vec<Changelog>,
     ) -> Result<(), TrialError> {
-        let failed = |source| TrialError::Floor { cell: workload.cell().to_string(), source };
-        let database = self.database.as_ref().expect("an engine is primed before rows arrive");
+        let failed = |source| TrialError::Floor {
+            cell: workload.cell().to_string(),
+            source,
+        };
+        let database = self
+            .database
+            .as_ref()
+            .expect("an engine is primed before rows arrive");
         let step = &self.steps[number % self.steps.len()];
         let values = database.batched_multi_get_cf(
-            database.cf_handle("default").expect("every database has a default family"),
+            database
+                .cf_handle(DEFAULT_COLUMN_FAMILY_NAME)
+                .expect("every database has a default family"),
             &step.reads,
             true,
         );
@@ -265,15 +296,22 @@ impl EntryEncoder {
         batch: &arrow::array::RecordBatch,
     ) -> Result<Entries, Box<dyn std::error::Error + Send + Sync>> {
         let mut keys = Rows::new();
-        self.keys.encode_into(&batch.columns()[..1], Select::All, &mut keys).map_err(boxed)?;
+        self.keys
+            .encode_into(&batch.columns()[..1], Select::All, &mut keys)
+            .map_err(boxed)?;
         let mut rows = Rows::new();
-        self.rows.encode_into(batch.columns(), Select::All, &mut rows).map_err(boxed)?;
+        self.rows
+            .encode_into(batch.columns(), Select::All, &mut rows)
+            .map_err(boxed)?;
         let entries = keys.iter().zip(rows.iter()).map(|(key_row, row)| {
             let group = group_of(key_row, groups());
             let key = [group.to_be_bytes().as_slice(), key_row].concat();
             (key, row.to_vec())
         });
-        debug_assert!(batch.num_rows() <= Cell::BATCH_ROWS, "a batch is at most one workload batch");
+        debug_assert!(
+            batch.num_rows() <= Cell::BATCH_ROWS,
+            "a batch is at most one workload batch"
+        );
         Ok(entries.collect())
     }
 }

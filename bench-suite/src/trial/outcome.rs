@@ -36,7 +36,9 @@ impl Samples {
     pub fn median_nanos_per_row(&self) -> f64 {
         let mut nanos = self.nanos.clone();
         nanos.sort_unstable();
-        nanos.get(nanos.len() / 2).map_or(f64::NAN, |&median| median as f64 / self.rows as f64)
+        nanos
+            .get(nanos.len() / 2)
+            .map_or(f64::NAN, |&median| median as f64 / self.rows as f64)
     }
 
     /// The slowest sample less the fastest, as a share of the median.
@@ -71,7 +73,15 @@ pub fn render(outcomes: &[Outcome]) -> String {
         .load_style(ASCII_MARKDOWN)
         .set_content_arrangement(ContentArrangement::Disabled)
         .set_header([
-            "cell", "store", "impl", "rows/s", "ns/row", "× floor", "× general", "spread", "samples",
+            "cell",
+            "store",
+            "impl",
+            "rows/s",
+            "ns/row",
+            "× floor",
+            "× general",
+            "spread",
+            "samples",
         ]);
     for column in 3..=8 {
         if let Some(column) = table.column_mut(column) {
@@ -105,8 +115,15 @@ pub fn render(outcomes: &[Outcome]) -> String {
                 ]
             }
             Err(problem) => {
-                let Outcome { workload, store, engine, .. } = outcome;
-                wrong.push_str(&format!("WRONG: {workload}, {store}, {engine}: {problem}\n"));
+                let Outcome {
+                    workload,
+                    store,
+                    engine,
+                    ..
+                } = outcome;
+                wrong.push_str(&format!(
+                    "WRONG: {workload}, {store}, {engine}: {problem}\n"
+                ));
                 let mut cells = [const { String::new() }; 6];
                 cells[0] = "WRONG".to_owned();
                 cells
@@ -142,7 +159,10 @@ mod tests {
             store: Store::Memory,
             engine,
             result: result
-                .map(|nanos| Samples { rows: 1_000_000, nanos: nanos.to_vec() })
+                .map(|nanos| Samples {
+                    rows: 1_000_000,
+                    nanos: nanos.to_vec(),
+                })
                 .map_err(str::to_owned),
         }
     }
@@ -151,11 +171,30 @@ mod tests {
     fn the_table_shows_ratios_within_a_cell() {
         let outcomes = [
             outcome(EngineKind::Top1, Ok(&[9_000_000, 11_000_000, 10_000_000])),
-            outcome(EngineKind::General, Ok(&[40_000_000, 41_000_000, 40_500_000])),
+            outcome(
+                EngineKind::General,
+                Ok(&[40_000_000, 41_000_000, 40_500_000]),
+            ),
             outcome(EngineKind::Floor, Ok(&[5_000_000, 5_000_000, 5_000_000])),
-            Outcome { store: Store::Rocks, ..outcome(EngineKind::Top1, Err("3 changes, not 4")) },
+            Outcome {
+                store: Store::Rocks,
+                ..outcome(EngineKind::Top1, Err("3 changes, not 4"))
+            },
         ];
-        insta::assert_snapshot!(render(&outcomes), @"");
+        insta::assert_snapshot!(render(&outcomes), @"
+        | cell                                           | store   | impl    |      rows/s | ns/row | × floor | × general | spread | samples |
+        |------------------------------------------------|---------|---------|-------------|--------|---------|-----------|--------|---------|
+        | append_top1/rejected/64-keys/8-bytes/immediate | memory  | top-1   | 100,000,000 |   10.0 |    2.00 |      4.05 |   20 % |       3 |
+        | append_top1/rejected/64-keys/8-bytes/immediate | memory  | general |  24,691,358 |   40.5 |    8.10 |      1.00 |    2 % |       3 |
+        | append_top1/rejected/64-keys/8-bytes/immediate | memory  | floor   | 200,000,000 |    5.0 |    1.00 |      8.10 |    0 % |       3 |
+        | append_top1/rejected/64-keys/8-bytes/immediate | RocksDB | top-1   |       WRONG |        |         |           |        |         |
+
+        rows/s, ns/row: of the median sample
+        × floor: time per row over the floor's, in the same run (1.00 is the floor)
+        × general: the general ranker's time per row over this one's, in the same run
+        spread: slowest less fastest sample, as a share of the median
+        WRONG: append_top1/rejected/64-keys/8-bytes/immediate, RocksDB, top-1: 3 changes, not 4
+        ");
     }
 
     #[test]

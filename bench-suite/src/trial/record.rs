@@ -77,12 +77,18 @@ impl Record {
     ///
     /// [`TrialError::Record`] where that cannot be done.
     pub fn create(path: &Path) -> Result<Self, TrialError> {
-        let failed = |source| TrialError::Record { path: path.to_owned(), source };
+        let failed = |source| TrialError::Record {
+            path: path.to_owned(),
+            source,
+        };
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory).map_err(failed)?;
         }
         let file = BufWriter::new(File::create(path).map_err(failed)?);
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+        })
     }
 
     /// Appends a line and gives it to the operating system: a run that is broken off keeps its
@@ -95,7 +101,10 @@ impl Record {
         let text = serde_json::to_string(line).expect("strings and numbers are always JSON");
         writeln!(self.file, "{text}")
             .and_then(|()| self.file.flush())
-            .map_err(|source| TrialError::Record { path: self.path.clone(), source })
+            .map_err(|source| TrialError::Record {
+                path: self.path.clone(),
+                source,
+            })
     }
 }
 
@@ -137,6 +146,9 @@ mod tests {
         };
         record.write(&sample).expect("written");
         let text = std::fs::read_to_string(&path).expect("readable");
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r#"
+        {"line":"run","commit":"abc","cpu":null,"threads":2,"compiler":"rustc 1.95.0","profile":"release","options":["--suite","flights"],"started_epoch_seconds":1709210096}
+        {"line":"sample","workload":"flights","store":"memory","engine":"top-1","sample":0,"rows":336776,"nanos":20000000}
+        "#);
     }
 }

@@ -36,7 +36,11 @@ const SAMPLE_TIME: Duration = Duration::from_millis(20);
 /// # Errors
 ///
 /// [`TrialError`] where the trial cannot be run. A wrong answer is an outcome.
-pub fn run(trial: Trial, effort: Effort, flights: &mut Flights) -> Result<Vec<Outcome>, TrialError> {
+pub fn run(
+    trial: Trial,
+    effort: Effort,
+    flights: &mut Flights,
+) -> Result<Vec<Outcome>, TrialError> {
     match trial {
         Trial::Flights(store) => run_flights(store, effort, flights),
         Trial::AppendTop1(cell) => run_cell(cell, effort),
@@ -45,8 +49,10 @@ pub fn run(trial: Trial, effort: Effort, flights: &mut Flights) -> Result<Vec<Ou
 
 fn run_cell(cell: Cell, effort: Effort) -> Result<Vec<Outcome>, TrialError> {
     let make = |batches| {
-        Workload::new(cell, batches)
-            .map_err(|error| TrialError::Workload { cell: cell.to_string(), source: boxed(error) })
+        Workload::new(cell, batches).map_err(|error| TrialError::Workload {
+            cell: cell.to_string(),
+            source: boxed(error),
+        })
     };
     let warmup = make(warmup_batches(cell))?;
     let mut warmed = Vec::new();
@@ -81,12 +87,14 @@ fn run_cell(cell: Cell, effort: Effort) -> Result<Vec<Outcome>, TrialError> {
         }
     }
     let rows = (batches * Cell::BATCH_ROWS) as u64;
-    let outcomes = engines.into_iter().map(|(engine, _, nanos, wrong)| Outcome {
-        workload: cell.to_string(),
-        store: cell.store,
-        engine,
-        result: wrong.map_or(Ok(Samples { rows, nanos }), Err),
-    });
+    let outcomes = engines
+        .into_iter()
+        .map(|(engine, _, nanos, wrong)| Outcome {
+            workload: cell.to_string(),
+            store: cell.store,
+            engine,
+            result: wrong.map_or(Ok(Samples { rows, nanos }), Err),
+        });
     Ok(outcomes.collect())
 }
 
@@ -101,8 +109,16 @@ fn sample_of(
     let mut changes = 0;
     let start = Instant::now();
     for number in 0..batches {
-        engine.arrive(workload, number, (number + 1).is_multiple_of(bundle), &mut emitted)?;
-        changes += emitted.drain(..).map(|changelog| changelog.len() as u64).sum::<u64>();
+        engine.arrive(
+            workload,
+            number,
+            (number + 1).is_multiple_of(bundle),
+            &mut emitted,
+        )?;
+        changes += emitted
+            .drain(..)
+            .map(|changelog| changelog.len() as u64)
+            .sum::<u64>();
     }
     Ok((start.elapsed(), changes))
 }
@@ -135,7 +151,12 @@ impl Warmed {
                 answer.add(&changelog);
             }
         }
-        Ok(Self { kind, answer, priming, per_batch: time / batches as u32 })
+        Ok(Self {
+            kind,
+            answer,
+            priming,
+            per_batch: time / batches as u32,
+        })
     }
 }
 
@@ -150,7 +171,11 @@ fn warmup_batches(cell: Cell) -> usize {
 /// Outcomes without a time, if the rankers disagree with what is expected or with each other.
 fn wrong_answers(cell: Cell, workload: &Workload, warmed: &[Warmed]) -> Option<Vec<Outcome>> {
     let expected = workload.expected_changes(warmup_batches(cell));
-    let rankers = || warmed.iter().filter(|warmed| warmed.kind != EngineKind::Floor);
+    let rankers = || {
+        warmed
+            .iter()
+            .filter(|warmed| warmed.kind != EngineKind::Floor)
+    };
     let agree = rankers().all(|warmed| Some(warmed.answer) == rankers().next().map(|w| w.answer));
     if agree && rankers().all(|warmed| warmed.answer.changes == expected) {
         return None;
@@ -159,7 +184,10 @@ fn wrong_answers(cell: Cell, workload: &Workload, warmed: &[Warmed]) -> Option<V
         workload: cell.to_string(),
         store: cell.store,
         engine: warmed.kind,
-        result: Err(format!("{}, where {expected} changes are right", warmed.answer)),
+        result: Err(format!(
+            "{}, where {expected} changes are right",
+            warmed.answer
+        )),
     });
     Some(outcomes.collect())
 }
@@ -167,7 +195,11 @@ fn wrong_answers(cell: Cell, workload: &Workload, warmed: &[Warmed]) -> Option<V
 /// Batches of a sample: as many as make the fastest engine's sample long enough, no more than the
 /// trial's time has room for, in whole bundles.
 fn sample_batches(cell: Cell, effort: Effort, warmed: &[Warmed]) -> usize {
-    let fastest = warmed.iter().map(|warmed| warmed.per_batch).min().unwrap_or_default();
+    let fastest = warmed
+        .iter()
+        .map(|warmed| warmed.per_batch)
+        .min()
+        .unwrap_or_default();
     let together: Duration = warmed.iter().map(|warmed| warmed.per_batch).sum();
     let priming: Duration = warmed.iter().map(|warmed| warmed.priming).sum();
     let primings = match cell.arrival {
@@ -247,14 +279,19 @@ fn rank_flights<B: StateBackend>(
     batches: &[RecordBatch],
 ) -> Result<(Duration, Vec<Changelog>), TrialError> {
     let cell = Trial::Flights(Store::Memory).workload();
-    let spec: RankSpec = flights::spec()
-        .map_err(|error| TrialError::Workload { cell: cell.clone(), source: boxed(error) })?;
+    let spec: RankSpec = flights::spec().map_err(|error| TrialError::Workload {
+        cell: cell.clone(),
+        source: boxed(error),
+    })?;
     let mut ranking = Ranking::open(kind, spec, open_store, &cell)?;
     let mut emitted = Vec::new();
     let start = Instant::now();
     for batch in batches {
         emitted.extend(
-            ranking.ranker.push(batch).map_err(|error| rank_error(&cell, kind, error))?,
+            ranking
+                .ranker
+                .push(batch)
+                .map_err(|error| rank_error(&cell, kind, error))?,
         );
     }
     Ok((start.elapsed(), emitted))

@@ -36,9 +36,14 @@ impl Workload {
     /// [`ArrowError`] never, unless the columns do not fit their schema.
     pub fn new(cell: Cell, batches: usize) -> Result<Self, ArrowError> {
         let mut seed = Seed::of_name(&cell.to_string());
-        let payloads: Vec<ArrayRef> =
-            (0..PAYLOADS).map(|_| payloads(cell.payload_bytes, &mut seed)).collect();
-        let primed_sort = if cell.arrival == Arrival::Rejected { REJECTING } else { 0 };
+        let payloads: Vec<ArrayRef> = (0..PAYLOADS)
+            .map(|_| payloads(cell.payload_bytes, &mut seed))
+            .collect();
+        let primed_sort = if cell.arrival == Arrival::Rejected {
+            REJECTING
+        } else {
+            0
+        };
         let priming = (0..cell.keys.div_ceil(Cell::BATCH_ROWS))
             .map(|batch| {
                 let first = batch * Cell::BATCH_ROWS;
@@ -48,8 +53,11 @@ impl Workload {
                 batch_of(keys, sorts, &payloads[batch % PAYLOADS])
             })
             .collect::<Result<_, _>>()?;
-        let different =
-            if cell.arrival == Arrival::Rejected { REJECTED_BATCHES.min(batches) } else { batches };
+        let different = if cell.arrival == Arrival::Rejected {
+            REJECTED_BATCHES.min(batches)
+        } else {
+            batches
+        };
         let arriving = (0..different)
             .map(|batch| {
                 let numbers = batch * Cell::BATCH_ROWS..(batch + 1) * Cell::BATCH_ROWS;
@@ -71,7 +79,11 @@ impl Workload {
                 batch_of(keys, sorts, &payloads[batch % PAYLOADS])
             })
             .collect::<Result<_, _>>()?;
-        Ok(Self { cell, priming, arriving })
+        Ok(Self {
+            cell,
+            priming,
+            arriving,
+        })
     }
 
     /// The cell.
@@ -109,8 +121,9 @@ impl Workload {
             (Arrival::Improving, Emission::MiniBatch) => {
                 let changed_keys = (0..batches).step_by(Cell::BUNDLE_BATCHES).map(|first| {
                     let bundle = first..batches.min(first + Cell::BUNDLE_BATCHES);
-                    let keys: HashSet<i64> =
-                        bundle.flat_map(|batch| keys_of(self.arriving(batch)).to_vec()).collect();
+                    let keys: HashSet<i64> = bundle
+                        .flat_map(|batch| keys_of(self.arriving(batch)).to_vec())
+                        .collect();
                     keys.len() as u64
                 });
                 2 * changed_keys.sum::<u64>()
@@ -201,7 +214,13 @@ mod tests {
     use crate::trial::cell::{Arrival, Cell, Emission};
 
     fn workload(arrival: Arrival, emission: Emission) -> Workload {
-        let cell = Cell { store: Store::Memory, keys: 5_000, payload_bytes: 8, arrival, emission };
+        let cell = Cell {
+            store: Store::Memory,
+            keys: 5_000,
+            payload_bytes: 8,
+            arrival,
+            emission,
+        };
         Workload::new(cell, 8).expect("a workload")
     }
 
@@ -209,7 +228,12 @@ mod tests {
     fn modelled_changes(workload: &Workload) -> u64 {
         let mut winners: HashMap<i64, i64> = HashMap::new();
         for batch in workload.priming() {
-            winners.extend(keys_of(batch).iter().copied().zip(sorts_of(batch).iter().copied()));
+            winners.extend(
+                keys_of(batch)
+                    .iter()
+                    .copied()
+                    .zip(sorts_of(batch).iter().copied()),
+            );
         }
         let mut changes = 0;
         for first in (0..8).step_by(workload.cell().bundle_batches()) {
