@@ -21,3 +21,7 @@ pub use crate::sort_key::{
     FloatOrder, Nulls, Order, SortColumn, SortError, SortKey, SortKeys, SortOrder,
 };
 pub use crate::state::{KeyedState, Snapshot, StateBackend, StateCodec};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -97,7 +97,7 @@ proptest! {
             prop_assert!(columns.iter().all(|column| column.len() == 2));
             let bytes: usize = columns.iter().map(|column| column.get_buffer_memory_size()).sum();
             let (given, columns) = (encoded.get(0).len() + damaged.len(), columns.len());
-            prop_assert!(bytes <= 16 * given + 20_000 * columns, "{bytes} bytes from {given}");
+            prop_assert!(bytes <= 16 * given + 2_000 * columns, "{bytes} bytes from {given}");
         }
     }
 }

@@ -109,7 +109,7 @@ impl<B: StateBackend> Ranking<B> {
     ) -> Result<Self, TrialError> {
         let (directory, backend) = open_store().map_err(|source| TrialError::Store {
             cell: cell.to_owned(),
-            source,
+            source: Box::new(source),
         })?;
         let ranker = match kind {
             EngineKind::General => Ranker::open_general(spec, &backend, "trial"),

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::hint::black_box;
 
+use arrow::array::RecordBatch;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use keygroup::group_of;
@@ -26,7 +27,7 @@ use tempfile::TempDir;
 
 use crate::stores::{StoreError, groups};
 use crate::trial::TrialError;
-use crate::trial::cell::{Arrival, Cell};
+use crate::trial::cell::Arrival;
 use crate::trial::engine::Engine;
 use crate::trial::workload::{Workload, boxed, keys_of, payloads_of, schema, sorts_of};
 
@@ -52,7 +53,7 @@ impl ProbeFloor {
         }
     }
 
-    fn probe_all(&mut self, batch: &arrow::array::RecordBatch) {
+    fn probe_all(&mut self, batch: &RecordBatch) {
         for &key in keys_of(batch) {
             let key = key as u64;
             let found = self
@@ -62,7 +63,7 @@ impl ProbeFloor {
         }
     }
 
-    fn copy_all(&mut self, batch: &arrow::array::RecordBatch) {
+    fn copy_all(&mut self, batch: &RecordBatch) {
         let payloads = payloads_of(batch);
         for (i, (&key, &sort)) in keys_of(batch).iter().zip(sorts_of(batch)).enumerate() {
             let key = key as u64;
@@ -76,7 +77,7 @@ impl ProbeFloor {
         }
     }
 
-    fn append_all(&mut self, batch: &arrow::array::RecordBatch) {
+    fn append_all(&mut self, batch: &RecordBatch) {
         let payloads = payloads_of(batch);
         for (i, (&key, &sort)) in keys_of(batch).iter().zip(sorts_of(batch)).enumerate() {
             let key = key as u64;
@@ -230,7 +231,7 @@ impl Engine for RocksFloor {
         let directory =
             TempDir::with_prefix("weir-floor-").map_err(|source| TrialError::Store {
                 cell: cell(),
-                source: StoreError::Directory(source),
+                source: Box::new(StoreError::Directory(source)),
             })?;
         let database = Self::open(&directory).map_err(failed)?;
         for entries in &self.priming {
@@ -293,7 +294,7 @@ impl EntryEncoder {
 
     fn encode(
         &self,
-        batch: &arrow::array::RecordBatch,
+        batch: &RecordBatch,
     ) -> Result<Entries, Box<dyn std::error::Error + Send + Sync>> {
         let mut keys = Rows::new();
         self.keys
@@ -308,10 +309,6 @@ impl EntryEncoder {
             let key = [group.to_be_bytes().as_slice(), key_row].concat();
             (key, row.to_vec())
         });
-        debug_assert!(
-            batch.num_rows() <= Cell::BATCH_ROWS,
-            "a batch is at most one workload batch"
-        );
         Ok(entries.collect())
     }
 }

@@ -28,7 +28,7 @@ pub enum TrialError {
         cell: String,
         /// The cause.
         #[source]
-        source: StoreError,
+        source: Box<StoreError>,
     },
     /// A ranker failed.
     #[error("{cell}: {engine} failed")]

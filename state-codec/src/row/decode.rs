@@ -26,6 +26,9 @@ use super::layout::{
     row_header_bytes, row_null_bit,
 };
 
+/// Bytes of one buffer that views point into.
+const MAX_VIEW_BLOCK: usize = 2 << 20;
+
 /// One field of one row, as stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
@@ -371,6 +374,8 @@ impl<'a> ColumnReader<'_, 'a> {
             })
         };
         let rows = values.len();
+        // The builders' own first block of 16 KiB would be most of what a few rows take.
+        let block = total.clamp(1, MAX_VIEW_BLOCK) as u32;
         Ok(match &self.node.data_type {
             DataType::Utf8 => {
                 let mut builder = StringBuilder::with_capacity(rows, total);
@@ -383,7 +388,8 @@ impl<'a> ColumnReader<'_, 'a> {
                 Arc::new(builder.finish())
             }
             DataType::Utf8View => {
-                let mut builder = StringViewBuilder::with_capacity(rows);
+                let mut builder =
+                    StringViewBuilder::with_capacity(rows).with_fixed_block_size(block);
                 (0..rows).try_for_each(|k| text(k).map(|value| builder.append_option(value)))?;
                 Arc::new(builder.finish())
             }
@@ -402,7 +408,8 @@ impl<'a> ColumnReader<'_, 'a> {
                 Arc::new(builder.finish())
             }
             DataType::BinaryView => {
-                let mut builder = BinaryViewBuilder::with_capacity(rows);
+                let mut builder =
+                    BinaryViewBuilder::with_capacity(rows).with_fixed_block_size(block);
                 values
                     .iter()
                     .for_each(|&value| builder.append_option(value));
