@@ -156,33 +156,33 @@ impl<S: KeyedState<Winner>> Top1<S> {
     /// Collects the rows that beat their partition's winner as it is in state.
     fn admit(&mut self) {
         let (state, order) = (&self.state, &self.spec.order);
-        self.survivors.clear();
-        self.survivors.resize(self.slots.len(), 0);
-        let mut survivors = 0;
+        let survivors = &mut self.survivors;
+        survivors.clear();
+        // Survivors are pushed behind a branch: rows that win cost far more than one mispredicted, and
+        // rows that lose write nothing.
         if order.prefix_decides() {
             let ties_win = self.spec.ties == Ties::KeepLast;
             let prefixes = self.input.sort_keys.prefixes();
             for (row, (&slot, &prefix)) in self.slots.iter().zip(prefixes).enumerate() {
-                let wins = state.get(slot).is_none_or(|winner| {
-                    prefix < winner.prefix() || (ties_win && prefix == winner.prefix())
-                });
-                // Written always and counted if it stays: a branch here would be mispredicted.
-                self.survivors[survivors] = row as u32;
-                survivors += usize::from(wins);
+                let wins = match state.get(slot) {
+                    None => true,
+                    Some(winner) if ties_win => prefix <= winner.prefix(),
+                    Some(winner) => prefix < winner.prefix(),
+                };
+                if wins {
+                    survivors.push(row as u32);
+                }
             }
         } else {
             let admit_all = !self.spec.losers_stay_losers();
             for (row, &slot) in self.slots.iter().enumerate() {
                 let key = self.input.sort_keys.get(row);
-                let wins = admit_all
-                    || state.get(slot).is_none_or(|winner| {
-                        beats(&self.spec, key, winner.sort_key(order))
-                    });
-                self.survivors[survivors] = row as u32;
-                survivors += usize::from(wins);
+                let beats = |winner: &Winner| beats(&self.spec, key, winner.sort_key(order));
+                if admit_all || state.get(slot).is_none_or(beats) {
+                    survivors.push(row as u32);
+                }
             }
         }
-        self.survivors.truncate(survivors);
     }
 
     /// Finds the winner among the survivors of each partition, in arrival order.

@@ -106,9 +106,8 @@ impl KeyIndex {
         new.clear();
         slots.reserve(keys.len());
         if let Some(words) = keys.as_words() {
-            for (&word, &hash) in words.iter().zip(keys.hashes()) {
-                slots.push(self.word_slot(word, hash, new));
-            }
+            let keys = words.iter().zip(keys.hashes());
+            slots.extend(keys.map(|(&word, &hash)| self.word_slot(word, hash, new)));
             return;
         }
         for (i, &hash) in keys.hashes().iter().enumerate() {

@@ -70,6 +70,21 @@ impl Kind {
     }
 }
 
+/// What is done to a number to put it into a key of at most 16 bytes: it is shifted, then combined
+/// with a constant that holds the marker and the inversion.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) constant: u128,
+    pub(super) shift: usize,
+}
+
+impl Place {
+    #[inline]
+    pub(super) fn of(self, number: u128) -> u128 {
+        self.constant ^ (number << self.shift)
+    }
+}
+
 /// How the values of a column are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
@@ -198,8 +213,16 @@ impl Term {
     /// The term of a number, where it belongs in a key of at most 16 bytes.
     #[inline]
     pub(super) fn placed(&self, number: u128) -> u128 {
-        (self.marked(self.marker.map_or(0, |marker| marker.value)) | (number ^ self.mask))
-            << self.shift
+        self.place().of(number)
+    }
+
+    /// Where a number belongs in a key of at most 16 bytes.
+    pub(super) fn place(&self) -> Place {
+        let marker = self.marked(self.marker.map_or(0, |marker| marker.value));
+        Place {
+            constant: (marker | self.mask) << self.shift,
+            shift: self.shift,
+        }
     }
 
     /// The term of NULL, where it belongs in a key of at most 16 bytes.
