@@ -39,7 +39,8 @@ impl Log {
     fn push(&mut self, kind: RowKind, row: &RankedRow, rank: u64) {
         self.kinds.push(kind);
         self.rows.push(row.clone());
-        self.ranks.push(i64::try_from(rank).expect("a partition keeps fewer than 2^63 rows"));
+        self.ranks
+            .push(i64::try_from(rank).expect("a partition keeps fewer than 2^63 rows"));
     }
 
     fn clear(&mut self) {
@@ -105,8 +106,13 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
         }
         input::check(&self.spec, batch)?;
         self.input.encode(&self.spec, batch)?;
-        self.rank_ends = self.spec.rank_end_column.map(|column| widened(batch.column(column)));
-        self.state.resolve(&self.input.keys, &mut self.slots).map_err(RankError::State)?;
+        self.rank_ends = self
+            .spec
+            .rank_end_column
+            .map(|column| widened(batch.column(column)));
+        self.state
+            .resolve(&self.input.keys, &mut self.slots)
+            .map_err(RankError::State)?;
         let admitted = self.admit(batch);
         if self.spec.emit == Emit::MiniBatch {
             admitted?;
@@ -147,13 +153,21 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
         self.admitted.clear();
         for (row, &slot) in self.slots.iter().enumerate() {
             let key = self.input.sort_keys.get(row);
-            if all || self.state.get(slot).is_none_or(|kept| accepts(&self.spec, kept, key)) {
+            if all
+                || self
+                    .state
+                    .get(slot)
+                    .is_none_or(|kept| accepts(&self.spec, kept, key))
+            {
                 self.admitted.push(row as u32);
             }
         }
         self.payload.clear();
         let select = Select::Indices(&self.admitted);
-        Ok(self.spec.layout.encode_into(batch.columns(), select, &mut self.payload)?)
+        Ok(self
+            .spec
+            .layout
+            .encode_into(batch.columns(), select, &mut self.payload)?)
     }
 
     /// What a partition keeps at this point of the bundle.
@@ -188,15 +202,30 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
             return 0;
         };
         let differs = |(row, &slot): (usize, &Slot)| {
-            self.kept(slot).is_some_and(|kept| rank_end(rank_ends, row) != Some(kept.rank_end))
+            self.kept(slot)
+                .is_some_and(|kept| rank_end(rank_ends, row) != Some(kept.rank_end))
         };
-        self.slots.iter().enumerate().filter(|&row| differs(row)).count() as u64
+        self.slots
+            .iter()
+            .enumerate()
+            .filter(|&row| differs(row))
+            .count() as u64
     }
 
     /// Takes the admitted rows into the lists of their partitions, in arrival order.
     fn walk(&mut self) {
-        let Self { spec, state, input, slots, admitted, payload, changes, log, rank_ends, .. } =
-            self;
+        let Self {
+            spec,
+            state,
+            input,
+            slots,
+            admitted,
+            payload,
+            changes,
+            log,
+            rank_ends,
+            ..
+        } = self;
         for (&row, bytes) in admitted.iter().zip(payload.iter()) {
             let slot = slots[row as usize];
             let key = input.sort_keys.get(row as usize);
@@ -236,9 +265,11 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
             }
         }
         let changelog = self.assemble()?;
-        let growth = self.changes.as_slice().iter().map(|Change { before, after }| {
-            after.heap_bytes().saturating_sub(before.heap_bytes())
-        });
+        let growth = self
+            .changes
+            .as_slice()
+            .iter()
+            .map(|Change { before, after }| after.heap_bytes().saturating_sub(before.heap_bytes()));
         self.state.claim(growth.sum()).map_err(RankError::State)?;
         for (slot, change) in self.changes.iter() {
             self.state.put(slot, change.after.clone());
@@ -299,7 +330,11 @@ fn precedes(spec: &RankSpec, arriving: SortKey<'_>, kept: &RankedRow) -> bool {
 
 fn accepts(spec: &RankSpec, kept: &RankedRows, key: SortKey<'_>) -> bool {
     let full = kept.rows.len() as u64 >= rank_end_of(spec, kept);
-    !full || kept.rows.last().is_none_or(|worst| precedes(spec, key, worst))
+    !full
+        || kept
+            .rows
+            .last()
+            .is_none_or(|worst| precedes(spec, key, worst))
 }
 
 /// Whether a change of rank is emitted as an update of that rank. Otherwise only which rows are in
@@ -314,7 +349,11 @@ fn insert(spec: &RankSpec, kept: &mut RankedRows, row: RankedRow, log: &mut Log)
     let key = row.sort_key();
     let index = kept.rows.partition_point(|kept| !precedes(spec, key, kept));
     let end = rank_end_of(spec, kept);
-    let evicted = if kept.rows.len() as u64 >= end { kept.rows.pop() } else { None };
+    let evicted = if kept.rows.len() as u64 >= end {
+        kept.rows.pop()
+    } else {
+        None
+    };
     kept.rows.insert(index, row);
     if spec.emit == Emit::MiniBatch {
         return;
@@ -327,7 +366,11 @@ fn insert(spec: &RankSpec, kept: &mut RankedRows, row: RankedRow, log: &mut Log)
         return;
     }
     // Each row from the inserted one on has taken the place of the row that is now behind it.
-    let displaced = kept.rows[index + 1..].iter().chain(&evicted).map(Some).chain([None]);
+    let displaced = kept.rows[index + 1..]
+        .iter()
+        .chain(&evicted)
+        .map(Some)
+        .chain([None]);
     for ((place, row), displaced) in kept.rows.iter().enumerate().skip(index).zip(displaced) {
         log_rank(spec, displaced, row, place as u64 + 1, log);
     }

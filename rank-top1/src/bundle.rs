@@ -39,9 +39,15 @@ impl<C> Changes<C> {
     pub(crate) fn touch(&mut self, slots: &[Slot]) {
         self.touched.extend_from_slice(slots);
         if self.touched.len() > self.touched_limit {
-            let bound = self.touched.iter().map(|slot| slot.index() + 1).max().unwrap_or(0);
+            let bound = self
+                .touched
+                .iter()
+                .map(|slot| slot.index() + 1)
+                .max()
+                .unwrap_or(0);
             let mut seen = vec![false; bound];
-            self.touched.retain(|slot| !std::mem::replace(&mut seen[slot.index()], true));
+            self.touched
+                .retain(|slot| !std::mem::replace(&mut seen[slot.index()], true));
             self.touched_limit = WAITING_SLOTS_TOLERATED.max(2 * self.touched.len());
         }
     }
@@ -97,7 +103,11 @@ impl<C> Changes<C> {
                 }
             }
         }
-        assert_eq!(order.len(), self.changes.len(), "every changed partition was touched");
+        assert_eq!(
+            order.len(),
+            self.changes.len(),
+            "every changed partition was touched"
+        );
         order
     }
 

@@ -38,7 +38,11 @@ pub struct Changelog {
 
 impl Changelog {
     pub(crate) fn new(batch: RecordBatch, kinds: Vec<RowKind>) -> Self {
-        assert_eq!(batch.num_rows(), kinds.len(), "each row of a changelog has one kind");
+        assert_eq!(
+            batch.num_rows(),
+            kinds.len(),
+            "each row of a changelog has one kind"
+        );
         Self { batch, kinds }
     }
 
@@ -53,7 +57,10 @@ impl Changelog {
     }
 
     /// How many changes there are: at least one.
-    #[expect(clippy::len_without_is_empty, reason = "a ranker emits no empty changelog")]
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "a ranker emits no empty changelog"
+    )]
     pub fn len(&self) -> usize {
         self.kinds.len()
     }

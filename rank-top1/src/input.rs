@@ -15,8 +15,13 @@ pub(crate) struct Input {
 
 impl Input {
     /// Encodes a batch that [`check`] has accepted.
-    pub(crate) fn encode(&mut self, spec: &RankSpec, batch: &RecordBatch) -> Result<(), EncodeError> {
-        spec.keys.encode(batch.columns(), batch.num_rows(), &mut self.keys)?;
+    pub(crate) fn encode(
+        &mut self,
+        spec: &RankSpec,
+        batch: &RecordBatch,
+    ) -> Result<(), EncodeError> {
+        spec.keys
+            .encode(batch.columns(), batch.num_rows(), &mut self.keys)?;
         spec.order.encode(batch.columns(), &mut self.sort_keys);
         Ok(())
     }
@@ -26,7 +31,9 @@ impl Input {
 /// promises fewer NULLs than the specification asks for.
 pub(crate) fn check(spec: &RankSpec, batch: &RecordBatch) -> Result<(), BatchError> {
     if u32::try_from(batch.num_rows()).is_err() {
-        return Err(BatchError::TooManyRows { rows: batch.num_rows() });
+        return Err(BatchError::TooManyRows {
+            rows: batch.num_rows(),
+        });
     }
     let schema = batch.schema_ref();
     if std::sync::Arc::ptr_eq(schema, &spec.schema) {
@@ -34,7 +41,10 @@ pub(crate) fn check(spec: &RankSpec, batch: &RecordBatch) -> Result<(), BatchErr
     }
     let (expected, found) = (spec.schema.fields(), schema.fields());
     if expected.len() != found.len() {
-        return Err(BatchError::ColumnCount { expected: expected.len(), found: found.len() });
+        return Err(BatchError::ColumnCount {
+            expected: expected.len(),
+            found: found.len(),
+        });
     }
     for (index, (expected, found)) in expected.iter().zip(found).enumerate() {
         if expected.name() != found.name() || expected.data_type() != found.data_type() {
@@ -48,7 +58,10 @@ pub(crate) fn check(spec: &RankSpec, batch: &RecordBatch) -> Result<(), BatchErr
         }
         let nulls = batch.column(index).logical_null_count();
         if !expected.is_nullable() && nulls > 0 {
-            return Err(BatchError::Null { column: expected.name().clone(), nulls });
+            return Err(BatchError::Null {
+                column: expected.name().clone(),
+                nulls,
+            });
         }
     }
     Ok(())

@@ -13,5 +13,7 @@ mod top1; // the ranker of range 1..1
 pub use crate::changelog::{Changelog, RowKind};
 pub use crate::error::{BatchError, RankError};
 pub use crate::ranker::Ranker;
-pub use crate::spec::{Emit, OrderBy, RankEnd, RankRange, RankSpec, RankSpecBuilder, SpecError, Ties};
+pub use crate::spec::{
+    Emit, OrderBy, RankEnd, RankRange, RankSpec, RankSpecBuilder, SpecError, Ties,
+};
 pub use state_codec::{FloatOrder, Nulls, Order};

@@ -69,7 +69,11 @@ impl RowsCodec {
         }
         let rank_end = u64::from_le_bytes(bytes.take_array("rank end")?);
         if rank_end == 0 {
-            return Err(DecodeError::malformed("rank end", 1, "a rank end is at least 1"));
+            return Err(DecodeError::malformed(
+                "rank end",
+                1,
+                "a rank end is at least 1",
+            ));
         }
         Ok(rank_end)
     }
@@ -106,7 +110,10 @@ impl<'a> Reader<'a> {
     }
 
     fn take_array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
-        Ok(self.take(field, N)?.try_into().expect("as many bytes were taken as the array holds"))
+        Ok(self
+            .take(field, N)?
+            .try_into()
+            .expect("as many bytes were taken as the array holds"))
     }
 
     fn is_empty(&self) -> bool {
@@ -128,7 +135,10 @@ impl Winner {
     pub(crate) fn new(order: &SortOrder, row: &[u8], key: SortKey<'_>) -> Self {
         let mut bytes = vec![0; Self::bytes_needed(order, row, key)].into_boxed_slice();
         Self::fill(&mut bytes, order, row, key);
-        Self { prefix: key.prefix, bytes }
+        Self {
+            prefix: key.prefix,
+            bytes,
+        }
     }
 
     /// Puts another row in the place of this one, in the same memory if it has the same size.
@@ -143,7 +153,12 @@ impl Winner {
 
     /// Heap bytes of a winner with this row and key.
     pub(crate) fn bytes_needed(order: &SortOrder, row: &[u8], key: SortKey<'_>) -> usize {
-        row.len() + if order.prefix_decides() { 0 } else { key.rest.len() + LENGTH }
+        row.len()
+            + if order.prefix_decides() {
+                0
+            } else {
+                key.rest.len() + LENGTH
+            }
     }
 
     fn fill(bytes: &mut [u8], order: &SortOrder, row: &[u8], key: SortKey<'_>) {
@@ -171,14 +186,20 @@ impl Winner {
     }
 
     pub(crate) fn sort_key(&self, order: &SortOrder) -> SortKey<'_> {
-        SortKey { prefix: self.prefix, rest: self.split(order).1 }
+        SortKey {
+            prefix: self.prefix,
+            rest: self.split(order).1,
+        }
     }
 
     fn split(&self, order: &SortOrder) -> (&[u8], &[u8]) {
         if order.prefix_decides() {
             return (&self.bytes, &[]);
         }
-        let (before, length) = self.bytes.split_last_chunk().expect("the rest's length ends it");
+        let (before, length) = self
+            .bytes
+            .split_last_chunk()
+            .expect("the rest's length ends it");
         before.split_at(before.len() - u32::from_le_bytes(*length) as usize)
     }
 }
@@ -194,7 +215,11 @@ impl StateCodec<Winner> for RowsCodec {
         self.read_header(&mut bytes)?;
         let winner = self.read_row(&mut bytes, |row, key| Winner::new(&self.order, row, key))?;
         if !bytes.is_empty() {
-            return Err(DecodeError::malformed("row", bytes.at, "a winner is followed by more"));
+            return Err(DecodeError::malformed(
+                "row",
+                bytes.at,
+                "a winner is followed by more",
+            ));
         }
         Ok(winner)
     }
@@ -217,7 +242,11 @@ pub(crate) struct RankedRow {
 impl RankedRow {
     pub(crate) fn new(row: &[u8], key: SortKey<'_>) -> Self {
         let bytes = row.iter().chain(key.rest).copied().collect();
-        Self { prefix: key.prefix, bytes, row_bytes: row.len() }
+        Self {
+            prefix: key.prefix,
+            bytes,
+            row_bytes: row.len(),
+        }
     }
 
     pub(crate) fn row(&self) -> &[u8] {
@@ -225,7 +254,10 @@ impl RankedRow {
     }
 
     pub(crate) fn sort_key(&self) -> SortKey<'_> {
-        SortKey { prefix: self.prefix, rest: &self.bytes[self.row_bytes..] }
+        SortKey {
+            prefix: self.prefix,
+            rest: &self.bytes[self.row_bytes..],
+        }
     }
 
     /// Whether this is the same kept row, not only an equal one.
@@ -246,7 +278,11 @@ impl RankedRows {
     pub(crate) fn heap_bytes(&self) -> usize {
         /// Strong and weak count of an `Arc`.
         const COUNTS: usize = 2 * size_of::<usize>();
-        let inline = if self.rows.spilled() { self.rows.capacity() } else { 0 };
+        let inline = if self.rows.spilled() {
+            self.rows.capacity()
+        } else {
+            0
+        };
         let rows: usize = self.rows.iter().map(|row| row.bytes.len() + COUNTS).sum();
         inline * size_of::<RankedRow>() + rows
     }

@@ -70,8 +70,12 @@ impl<B: StateBackend> Ranker<B> {
         if !spec.is_top_1() {
             return Self::open_general(spec, backend, name);
         }
-        let state = backend.open(name, RowsCodec::new(&spec)).map_err(RankError::State)?;
-        Ok(Self { ranker: Either::Top1(Top1::new(spec, state)) })
+        let state = backend
+            .open(name, RowsCodec::new(&spec))
+            .map_err(RankError::State)?;
+        Ok(Self {
+            ranker: Either::Top1(Top1::new(spec, state)),
+        })
     }
 
     /// Opens the general ranker, whatever the range: to compare the two. Both store the same bytes.
@@ -84,8 +88,12 @@ impl<B: StateBackend> Ranker<B> {
         backend: &B,
         name: &str,
     ) -> Result<Self, RankError<B::Error>> {
-        let state = backend.open(name, RowsCodec::new(&spec)).map_err(RankError::State)?;
-        Ok(Self { ranker: Either::Append(AppendRanker::new(spec, state)) })
+        let state = backend
+            .open(name, RowsCodec::new(&spec))
+            .map_err(RankError::State)?;
+        Ok(Self {
+            ranker: Either::Append(AppendRanker::new(spec, state)),
+        })
     }
 
     /// Ranks the rows of a batch. In immediate mode returns what they changed, `None` if nothing; in
@@ -94,10 +102,7 @@ impl<B: StateBackend> Ranker<B> {
     /// # Errors
     ///
     /// [`RankError`]; nothing has changed then, but for [`RankError::Write`].
-    pub fn push(
-        &mut self,
-        batch: &RecordBatch,
-    ) -> Result<Option<Changelog>, RankError<B::Error>> {
+    pub fn push(&mut self, batch: &RecordBatch) -> Result<Option<Changelog>, RankError<B::Error>> {
         match &mut self.ranker {
             Either::Top1(top1) => top1.push(batch),
             Either::Append(append) => append.push(batch),

@@ -42,7 +42,10 @@ pub enum RankEnd {
 
 impl RankRange {
     /// The first row of each partition: 1..1.
-    pub const TOP_1: Self = Self { start: 1, end: RankEnd::Constant(NonZeroU64::MIN) };
+    pub const TOP_1: Self = Self {
+        start: 1,
+        end: RankEnd::Constant(NonZeroU64::MIN),
+    };
 
     /// `rn BETWEEN start AND end`.
     ///
@@ -54,7 +57,10 @@ impl RankRange {
             return Err(SpecError::RankStart { end });
         }
         match NonZeroU64::new(end) {
-            Some(constant) if start <= end => Ok(Self { start, end: RankEnd::Constant(constant) }),
+            Some(constant) if start <= end => Ok(Self {
+                start,
+                end: RankEnd::Constant(constant),
+            }),
             _ => Err(SpecError::EmptyRange { start, end }),
         }
     }
@@ -88,7 +94,10 @@ impl RankRange {
 
     /// `rn <= column`: see [`RankEnd::Column`].
     pub fn at_most_column(column: impl Into<String>) -> Self {
-        Self { start: 1, end: RankEnd::Column(column.into()) }
+        Self {
+            start: 1,
+            end: RankEnd::Column(column.into()),
+        }
     }
 
     /// The first rank of the range.
@@ -114,24 +123,38 @@ pub struct OrderBy {
 impl OrderBy {
     /// `column ASC`, NULLs first.
     pub fn asc(column: impl Into<String>) -> Self {
-        Self { column: column.into(), order: Order::Ascending, nulls: Nulls::First }
+        Self {
+            column: column.into(),
+            order: Order::Ascending,
+            nulls: Nulls::First,
+        }
     }
 
     /// `column DESC`, NULLs last.
     pub fn desc(column: impl Into<String>) -> Self {
-        Self { column: column.into(), order: Order::Descending, nulls: Nulls::Last }
+        Self {
+            column: column.into(),
+            order: Order::Descending,
+            nulls: Nulls::Last,
+        }
     }
 
     /// `NULLS FIRST`.
     #[must_use]
     pub fn nulls_first(self) -> Self {
-        Self { nulls: Nulls::First, ..self }
+        Self {
+            nulls: Nulls::First,
+            ..self
+        }
     }
 
     /// `NULLS LAST`.
     #[must_use]
     pub fn nulls_last(self) -> Self {
-        Self { nulls: Nulls::Last, ..self }
+        Self {
+            nulls: Nulls::Last,
+            ..self
+        }
     }
 }
 
@@ -328,13 +351,19 @@ impl RankSpecBuilder {
     /// `PARTITION BY columns`. No columns make one partition of all rows.
     #[must_use]
     pub fn partition_by<C: Into<String>>(self, columns: impl IntoIterator<Item = C>) -> Self {
-        Self { partition_by: columns.into_iter().map(Into::into).collect(), ..self }
+        Self {
+            partition_by: columns.into_iter().map(Into::into).collect(),
+            ..self
+        }
     }
 
     /// `ORDER BY terms`.
     #[must_use]
     pub fn order_by(self, terms: impl IntoIterator<Item = OrderBy>) -> Self {
-        Self { order_by: terms.into_iter().collect(), ..self }
+        Self {
+            order_by: terms.into_iter().collect(),
+            ..self
+        }
     }
 
     /// The filter on the rank; 1..1 if it is not called.
@@ -348,14 +377,20 @@ impl RankSpecBuilder {
     /// its new one.
     #[must_use]
     pub fn output_rank(self, column: impl Into<String>) -> Self {
-        Self { rank_column: Some(column.into()), ..self }
+        Self {
+            rank_column: Some(column.into()),
+            ..self
+        }
     }
 
     /// Whether `-U` rows are emitted; `true` if it is not called. A consumer that works by key does
     /// not need them.
     #[must_use]
     pub fn update_before(self, update_before: bool) -> Self {
-        Self { update_before, ..self }
+        Self {
+            update_before,
+            ..self
+        }
     }
 
     /// When changes are emitted; [`Emit::Immediate`] if it is not called.
@@ -375,7 +410,10 @@ impl RankSpecBuilder {
     /// insertions or fail.
     #[must_use]
     pub fn floats(self, floats: FloatOrder) -> Self {
-        Self { floats: Some(floats), ..self }
+        Self {
+            floats: Some(floats),
+            ..self
+        }
     }
 
     /// Checks the specification.
@@ -392,14 +430,22 @@ impl RankSpecBuilder {
         let terms: Vec<SortColumn> = order_by
             .iter()
             .zip(&self.order_by)
-            .map(|(&column, term)| SortColumn { column, order: term.order, nulls: term.nulls })
+            .map(|(&column, term)| SortColumn {
+                column,
+                order: term.order,
+                nulls: term.nulls,
+            })
             .collect();
         let fields = self.schema.fields();
         let is_top_1 = self.range == RankRange::TOP_1;
         if !is_top_1 && self.ties == Ties::KeepLast {
             return Err(SpecError::TiesBeyondTop1);
         }
-        let default_floats = if is_top_1 { FloatOrder::Flink } else { FloatOrder::Total };
+        let default_floats = if is_top_1 {
+            FloatOrder::Flink
+        } else {
+            FloatOrder::Total
+        };
         let floats = self.floats.unwrap_or(default_floats);
         let order = SortOrder::new(fields, &terms, floats).map_err(SpecError::Order)?;
         if !is_top_1 && !order.is_transitive() {
@@ -430,7 +476,10 @@ impl RankSpecBuilder {
         names
             .map(|name| {
                 if !seen.insert(name) {
-                    return Err(SpecError::DuplicateColumn { clause, column: name.clone() });
+                    return Err(SpecError::DuplicateColumn {
+                        clause,
+                        column: name.clone(),
+                    });
                 }
                 self.column(clause, name)
             })
@@ -442,11 +491,18 @@ impl RankSpecBuilder {
         let mut found = self.schema.fields().iter().enumerate().filter(named);
         match (found.next(), found.next()) {
             (Some((column, _)), None) => Ok(column),
-            (Some(_), Some(_)) => Err(SpecError::AmbiguousColumn { column: name.to_owned() }),
+            (Some(_), Some(_)) => Err(SpecError::AmbiguousColumn {
+                column: name.to_owned(),
+            }),
             (None, _) => Err(SpecError::UnknownColumn {
                 clause,
                 column: name.to_owned(),
-                known: self.schema.fields().iter().map(|field| field.name().clone()).collect(),
+                known: self
+                    .schema
+                    .fields()
+                    .iter()
+                    .map(|field| field.name().clone())
+                    .collect(),
             }),
         }
     }
@@ -460,7 +516,10 @@ impl RankSpecBuilder {
         if data_type.is_signed_integer() {
             Ok(Some(column))
         } else {
-            Err(SpecError::RankEndType { column: name.clone(), data_type: data_type.clone() })
+            Err(SpecError::RankEndType {
+                column: name.clone(),
+                data_type: data_type.clone(),
+            })
         }
     }
 
@@ -468,8 +527,16 @@ impl RankSpecBuilder {
         let Some(rank) = &self.rank_column else {
             return Ok(self.schema.clone());
         };
-        if self.schema.fields().iter().any(|field| field.name() == rank) {
-            return Err(SpecError::DuplicateColumn { clause: "output", column: rank.clone() });
+        if self
+            .schema
+            .fields()
+            .iter()
+            .any(|field| field.name() == rank)
+        {
+            return Err(SpecError::DuplicateColumn {
+                clause: "output",
+                column: rank.clone(),
+            });
         }
         let rank = arrow::datatypes::Field::new(rank, DataType::Int64, false);
         let fields = self.schema.fields().iter().cloned().chain([rank.into()]);

@@ -118,7 +118,9 @@ impl<S: KeyedState<Winner>> Top1<S> {
         }
         input::check(&self.spec, batch)?;
         self.input.encode(&self.spec, batch)?;
-        self.state.resolve(&self.input.keys, &mut self.slots).map_err(RankError::State)?;
+        self.state
+            .resolve(&self.input.keys, &mut self.slots)
+            .map_err(RankError::State)?;
         self.admit();
         match self.spec.emit {
             Emit::Immediate => {
@@ -158,20 +160,13 @@ impl<S: KeyedState<Winner>> Top1<S> {
         let (state, order) = (&self.state, &self.spec.order);
         let survivors = &mut self.survivors;
         survivors.clear();
-        // Survivors are pushed behind a branch: rows that win cost far more than one mispredicted, and
-        // rows that lose write nothing.
         if order.prefix_decides() {
-            let ties_win = self.spec.ties == Ties::KeepLast;
             let prefixes = self.input.sort_keys.prefixes();
-            for (row, (&slot, &prefix)) in self.slots.iter().zip(prefixes).enumerate() {
-                let wins = match state.get(slot) {
-                    None => true,
-                    Some(winner) if ties_win => prefix <= winner.prefix(),
-                    Some(winner) => prefix < winner.prefix(),
-                };
-                if wins {
-                    survivors.push(row as u32);
+            match self.spec.ties {
+                Ties::KeepFirst => {
+                    admit_prefixes(state, &self.slots, prefixes, survivors, u128::lt)
                 }
+                Ties::KeepLast => admit_prefixes(state, &self.slots, prefixes, survivors, u128::le),
             }
         } else {
             let admit_all = !self.spec.losers_stay_losers();
@@ -187,7 +182,17 @@ impl<S: KeyedState<Winner>> Top1<S> {
 
     /// Finds the winner among the survivors of each partition, in arrival order.
     fn walk(&mut self, batch: usize) {
-        let Self { spec, state, input, slots, survivors, candidates, rests, log, .. } = self;
+        let Self {
+            spec,
+            state,
+            input,
+            slots,
+            survivors,
+            candidates,
+            rests,
+            log,
+            ..
+        } = self;
         let immediate = spec.emit == Emit::Immediate;
         let recheck = !spec.losers_stay_losers();
         for &row in survivors.iter() {
@@ -198,8 +203,10 @@ impl<S: KeyedState<Winner>> Top1<S> {
                 Some(position) => {
                     let incumbent = candidates.as_slice()[position];
                     let (start, end) = incumbent.rest;
-                    let incumbent_key =
-                        SortKey { prefix: incumbent.prefix, rest: &rests[start..end] };
+                    let incumbent_key = SortKey {
+                        prefix: incumbent.prefix,
+                        rest: &rests[start..end],
+                    };
                     if !beats(spec, key, incumbent_key) {
                         continue;
                     }
@@ -230,7 +237,12 @@ impl<S: KeyedState<Winner>> Top1<S> {
             }
             let rest = (rests.len(), rests.len() + key.rest.len());
             rests.extend_from_slice(key.rest);
-            let candidate = Candidate { batch: batch as u32, row, prefix: key.prefix, rest };
+            let candidate = Candidate {
+                batch: batch as u32,
+                row,
+                prefix: key.prefix,
+                rest,
+            };
             match known {
                 Some(position) => candidates.as_mut_slice()[position] = candidate,
                 None => {
@@ -294,7 +306,9 @@ impl<S: KeyedState<Winner>> Top1<S> {
     fn gather(&self) -> Result<RecordBatch, ArrowError> {
         let batches: Vec<&RecordBatch> = self.batches.iter().collect();
         let candidates = self.candidates.as_slice().iter();
-        let rows: Vec<_> = candidates.map(|c| (c.batch as usize, c.row as usize)).collect();
+        let rows: Vec<_> = candidates
+            .map(|c| (c.batch as usize, c.row as usize))
+            .collect();
         interleave_record_batch(&batches, &rows)
     }
 
@@ -307,13 +321,17 @@ impl<S: KeyedState<Winner>> Top1<S> {
                 let candidates = self.candidates.as_slice().iter();
                 let rows: Vec<u32> = candidates.map(|candidate| candidate.row).collect();
                 let columns = self.batches[0].columns();
-                self.spec.layout.encode_into(columns, Select::Indices(&rows), &mut self.payload)?;
+                self.spec
+                    .layout
+                    .encode_into(columns, Select::Indices(&rows), &mut self.payload)?;
                 columns
             }
             Emit::MiniBatch => {
                 gathered = self.gather().map_err(RankError::Output)?;
                 let columns = gathered.columns();
-                self.spec.layout.encode_into(columns, Select::All, &mut self.payload)?;
+                self.spec
+                    .layout
+                    .encode_into(columns, Select::All, &mut self.payload)?;
                 self.log_net_changes();
                 columns
             }
@@ -323,7 +341,9 @@ impl<S: KeyedState<Winner>> Top1<S> {
             self.log.clear();
         }
         let changelog = changelog?;
-        self.state.claim(self.growth_bytes()).map_err(RankError::State)?;
+        self.state
+            .claim(self.growth_bytes())
+            .map_err(RankError::State)?;
         self.commit();
         Ok(changelog)
     }
@@ -348,7 +368,10 @@ impl<S: KeyedState<Winner>> Top1<S> {
     fn assemble(&self, columns: &[ArrayRef]) -> Result<Changelog, RankError<S::Error>> {
         let order = &self.spec.order;
         let stored = |&slot: &Slot| {
-            self.state.get(slot).expect("a winner that is retracted is in state").row(order)
+            self.state
+                .get(slot)
+                .expect("a winner that is retracted is in state")
+                .row(order)
         };
         let stored: Vec<&[u8]> = self.log.retracted.iter().map(stored).collect();
         let stored = self.spec.layout.decode(&stored)?;
@@ -364,7 +387,10 @@ impl<S: KeyedState<Winner>> Top1<S> {
             )));
         }
         let batch = RecordBatch::try_new(self.spec.output_schema.clone(), output);
-        Ok(Changelog::new(batch.map_err(RankError::Output)?, self.log.kinds.clone()))
+        Ok(Changelog::new(
+            batch.map_err(RankError::Output)?,
+            self.log.kinds.clone(),
+        ))
     }
 
     /// Bytes by which the candidates are larger than the winners that they replace, at most.
@@ -399,9 +425,31 @@ impl<S: KeyedState<Winner>> Top1<S> {
     }
 }
 
+/// Collects the rows whose prefix beats their partition's winner. They are pushed behind a branch:
+/// rows that win cost far more than one mispredicted, and rows that lose write nothing.
+fn admit_prefixes<S: KeyedState<Winner>>(
+    state: &S,
+    slots: &[Slot],
+    prefixes: &[u128],
+    survivors: &mut Vec<u32>,
+    wins: impl Fn(&u128, &u128) -> bool,
+) {
+    for (row, (&slot, prefix)) in slots.iter().zip(prefixes).enumerate() {
+        if state
+            .get(slot)
+            .is_none_or(|winner| wins(prefix, &winner.prefix()))
+        {
+            survivors.push(row as u32);
+        }
+    }
+}
+
 fn candidate_key<'a>(candidate: &Candidate, rests: &'a [u8]) -> SortKey<'a> {
     let (start, end) = candidate.rest;
-    SortKey { prefix: candidate.prefix, rest: &rests[start..end] }
+    SortKey {
+        prefix: candidate.prefix,
+        rest: &rests[start..end],
+    }
 }
 
 /// Whether a row that arrives takes the place of the incumbent.

@@ -25,11 +25,17 @@ fn changelogs(first: &RecordBatch, second: &RecordBatch) -> Vec<[Changelog; 2]> 
                 .emit(emit)
                 .build()
                 .unwrap();
-            let open = if general { Ranker::open_general } else { Ranker::open };
+            let open = if general {
+                Ranker::open_general
+            } else {
+                Ranker::open
+            };
             let mut ranker = open(spec, &MemBackend::default(), "test").unwrap();
             all.push([first, second].map(|batch| {
                 let pushed = ranker.push(batch).unwrap();
-                pushed.or_else(|| ranker.flush().unwrap()).expect("each batch changes something")
+                pushed
+                    .or_else(|| ranker.flush().unwrap())
+                    .expect("each batch changes something")
             }));
         }
     }
@@ -42,8 +48,11 @@ fn with_payload(keys: Vec<Option<&str>>, sorts: Vec<i64>, payload: ArrayRef) -> 
         Field::new("v", DataType::Int64, true),
         Field::new("p", payload.data_type().clone(), true),
     ]));
-    let columns: Vec<ArrayRef> =
-        vec![Arc::new(StringArray::from(keys)), Arc::new(Int64Array::from(sorts)), payload];
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from(keys)),
+        Arc::new(Int64Array::from(sorts)),
+        payload,
+    ];
     RecordBatch::try_new(schema, columns).unwrap()
 }
 
@@ -56,7 +65,10 @@ fn assert_payload_survives(payload: ArrayRef) {
     let second = with_payload(keys(), vec![4; rows], payload.clone());
     for [inserts, updates] in changelogs(&first, &second) {
         assert_eq!(inserts.batch(), &first);
-        assert_eq!(updates.kinds(), [RowKind::UpdateBefore, RowKind::UpdateAfter].repeat(rows));
+        assert_eq!(
+            updates.kinds(),
+            [RowKind::UpdateBefore, RowKind::UpdateAfter].repeat(rows)
+        );
         for row in 0..rows {
             let change = |i: usize| updates.batch().slice(i, 1);
             assert_eq!(change(2 * row), first.slice(row, 1), "-U of row {row}");
@@ -79,10 +91,20 @@ fn a_null_in_the_values_of_a_dictionary_is_a_null_key() {
         RecordBatch::try_new(schema.clone(), columns).unwrap()
     };
     for [first, second] in changelogs(&batch(vec![5, 5, 5, 5]), &batch(vec![9, 9, 4, 9])) {
-        assert_eq!(first.kinds(), [RowKind::Insert; 2], "one group of a, one of NULL");
-        assert_eq!(second.kinds(), [RowKind::UpdateBefore, RowKind::UpdateAfter]);
+        assert_eq!(
+            first.kinds(),
+            [RowKind::Insert; 2],
+            "one group of a, one of NULL"
+        );
+        assert_eq!(
+            second.kinds(),
+            [RowKind::UpdateBefore, RowKind::UpdateAfter]
+        );
         assert_eq!(second.batch().column(0).logical_null_count(), 2);
-        assert_eq!(second.batch().schema().field(0).data_type(), column.data_type());
+        assert_eq!(
+            second.batch().schema().field(0).data_type(),
+            column.data_type()
+        );
     }
 }
 
@@ -103,7 +125,11 @@ fn lists_structs_and_maps_survive_as_payload() {
     ]);
     let children: Vec<ArrayRef> = vec![
         Arc::new(Int32Array::from(vec![Some(1), None, Some(3)])),
-        Arc::new(StringArray::from(vec![Some("longer than seven"), Some("x"), None])),
+        Arc::new(StringArray::from(vec![
+            Some("longer than seven"),
+            Some("x"),
+            None,
+        ])),
     ];
     let validity = NullBuffer::from(vec![true, true, true]);
     assert_payload_survives(Arc::new(StructArray::new(fields, children, Some(validity))));
@@ -122,10 +148,19 @@ fn a_null_struct_hides_what_stands_under_it() {
     let fields = Fields::from(vec![Field::new("a", DataType::Int32, true)]);
     let children: Vec<ArrayRef> = vec![Arc::new(Int32Array::from(vec![1, 2]))];
     let hidden = StructArray::new(fields, children, Some(NullBuffer::from(vec![true, false])));
-    let batch = |sort| with_payload(vec![Some("a"), Some("b")], vec![sort; 2], Arc::new(hidden.clone()));
+    let batch = |sort| {
+        with_payload(
+            vec![Some("a"), Some("b")],
+            vec![sort; 2],
+            Arc::new(hidden.clone()),
+        )
+    };
     for [_, updates] in changelogs(&batch(5), &batch(4)) {
         let payload = updates.batch().column(2).as_struct();
-        assert_eq!(payload.nulls().unwrap().iter().collect::<Vec<_>>(), [true, true, false, false]);
+        assert_eq!(
+            payload.nulls().unwrap().iter().collect::<Vec<_>>(),
+            [true, true, false, false]
+        );
         assert_eq!(payload.column(0).as_primitive::<Int32Type>().value(0), 1);
     }
 }
@@ -135,10 +170,21 @@ fn string_views_and_dictionaries_keep_their_types() {
     let views = ["abc", "abcdefghijkl", "abcdefghijklm", ""];
     assert_payload_survives(Arc::new(StringViewArray::from(views.to_vec())));
     let words: DictionaryArray<Int8Type> = views.into_iter().collect();
-    let first = with_payload(vec![Some("a"); 4], vec![5, 4, 3, 2], Arc::new(words.clone()));
-    let second = with_payload(vec![Some("a"); 4], vec![1, 0, 0, 0], Arc::new(words.clone()));
+    let first = with_payload(
+        vec![Some("a"); 4],
+        vec![5, 4, 3, 2],
+        Arc::new(words.clone()),
+    );
+    let second = with_payload(
+        vec![Some("a"); 4],
+        vec![1, 0, 0, 0],
+        Arc::new(words.clone()),
+    );
     for changes in changelogs(&first, &second).iter().flatten() {
-        assert_eq!(changes.batch().schema().field(2).data_type(), words.data_type());
+        assert_eq!(
+            changes.batch().schema().field(2).data_type(),
+            words.data_type()
+        );
         assert_eq!(changes.batch().column(2).data_type(), words.data_type());
     }
 }
@@ -152,13 +198,18 @@ fn slices_of_one_buffer_are_compared_by_content() {
         Field::new("v", DataType::Int64, true),
     ]));
     let batch = |from: usize| {
-        let columns: Vec<ArrayRef> =
-            vec![Arc::new(keys.slice(from, 1)), Arc::new(sorts.slice(from, 1))];
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(keys.slice(from, 1)),
+            Arc::new(sorts.slice(from, 1)),
+        ];
         RecordBatch::try_new(schema.clone(), columns).unwrap()
     };
     for [first, second] in changelogs(&batch(1), &batch(2)) {
         assert_eq!(first.kinds(), [RowKind::Insert]);
-        assert_eq!(second.kinds(), [RowKind::UpdateBefore, RowKind::UpdateAfter]);
+        assert_eq!(
+            second.kinds(),
+            [RowKind::UpdateBefore, RowKind::UpdateAfter]
+        );
     }
 }
 
@@ -166,6 +217,11 @@ fn slices_of_one_buffer_are_compared_by_content() {
 fn an_empty_batch_changes_nothing() {
     let spec = common::spec().build().unwrap();
     let mut ranker = Ranker::open(spec, &MemBackend::default(), "test").unwrap();
-    assert_eq!(ranker.push(&RecordBatch::new_empty(common::schema())).unwrap(), None);
+    assert_eq!(
+        ranker
+            .push(&RecordBatch::new_empty(common::schema()))
+            .unwrap(),
+        None
+    );
     assert_eq!(ranker.flush().unwrap(), None);
 }

@@ -68,7 +68,11 @@ fn update_before_is_left_out_if_not_asked_for() {
 fn the_spellings_of_the_first_rank_are_one_range() {
     let rows = "k 3 a; k 2 b; j 1 c";
     let expected = changelog(&spec(), rows);
-    for range in [RankRange::at_most(1), RankRange::exactly(1), RankRange::below(2)] {
+    for range in [
+        RankRange::at_most(1),
+        RankRange::exactly(1),
+        RankRange::below(2),
+    ] {
         assert_eq!(changelog(&spec().range(range.unwrap()), rows), expected);
     }
 }
@@ -126,12 +130,16 @@ fn a_new_key_is_one_insert_in_a_mini_batch() {
 /// The changelogs of several mini-batches, `|` between them, by both rankers.
 fn mini_batches(spec: &rank_top1::RankSpecBuilder, rows: &str) -> String {
     let of = |general: bool| {
-        let open = if general { Ranker::open_general } else { Ranker::open };
+        let open = if general {
+            Ranker::open_general
+        } else {
+            Ranker::open
+        };
         let spec = spec.clone().emit(Emit::MiniBatch).build().unwrap();
         let mut ranker = open(spec, &MemBackend::default(), "test").unwrap();
-        let bundles = rows.split('|').map(|rows| {
-            run(&mut ranker, &rows.split(";;").collect::<Vec<_>>())
-        });
+        let bundles = rows
+            .split('|')
+            .map(|rows| run(&mut ranker, &rows.split(";;").collect::<Vec<_>>()));
         bundles.collect::<Vec<_>>().join("\n--\n")
     };
     assert_eq!(of(false), of(true));
@@ -184,7 +192,14 @@ fn a_long_mini_batch_keeps_the_leading_rows_only() {
     let spec = spec().emit(Emit::MiniBatch).build().unwrap();
     let mut ranker = Ranker::open(spec, &MemBackend::default(), "test").unwrap();
     for i in (0..30_000).rev() {
-        assert_eq!(text(ranker.push(&batch(&format!("a {i} p{i}; b {} q", i / 2))).unwrap()), "");
+        assert_eq!(
+            text(
+                ranker
+                    .push(&batch(&format!("a {i} p{i}; b {} q", i / 2)))
+                    .unwrap()
+            ),
+            ""
+        );
     }
     assert_eq!(text(ranker.flush().unwrap()), "+I a 0 p0\n+I b 0 q");
 }
@@ -193,7 +208,9 @@ fn a_long_mini_batch_keeps_the_leading_rows_only() {
 fn ranks_of_equal_rows_are_in_arrival_order_and_one_entry_is_kept_per_rank() {
     // One key, sort cycling over three values.
     let rows: Vec<String> = (0..1000).map(|i| format!("k {} p{i}", i % 3)).collect();
-    let top_2 = spec().range(RankRange::at_most(2).unwrap()).output_rank("rn");
+    let top_2 = spec()
+        .range(RankRange::at_most(2).unwrap())
+        .output_rank("rn");
     let changes = changelog(&top_2, &rows.join(";"));
     assert_snapshot!(changes, @r"
     +I k 0 p0 1
@@ -234,11 +251,21 @@ fn the_first_row_of_a_partition_sets_its_rank_end() {
         let column = |pick: fn(&(i64, i64, Option<i64>)) -> Option<i64>| {
             Arc::new(Int64Array::from_iter(rows.iter().map(pick))) as ArrayRef
         };
-        let columns = vec![column(|r| Some(r.0)), column(|r| Some(r.1)), column(|r| r.2)];
+        let columns = vec![
+            column(|r| Some(r.0)),
+            column(|r| Some(r.1)),
+            column(|r| r.2),
+        ];
         RecordBatch::try_new(schema.clone(), columns).unwrap()
     };
     let mut ranker = Ranker::open(spec, &MemBackend::default(), "test").unwrap();
-    let changes = ranker.push(&rows(&[(1, 5, Some(2)), (1, 4, Some(9)), (1, 3, None), (2, 5, Some(1)), (2, 4, Some(1))]));
+    let changes = ranker.push(&rows(&[
+        (1, 5, Some(2)),
+        (1, 4, Some(9)),
+        (1, 3, None),
+        (2, 5, Some(1)),
+        (2, 4, Some(1)),
+    ]));
     assert_snapshot!(text(changes.unwrap()), @r"
     +I 1 5 2
     +I 1 4 9
@@ -249,7 +276,9 @@ fn the_first_row_of_a_partition_sets_its_rank_end() {
     +I 2 4 1
     ");
     assert_eq!(ranker.rank_end_mismatches(), 2);
-    let refused = ranker.push(&rows(&[(1, 0, Some(2)), (3, 5, Some(0))])).unwrap_err();
+    let refused = ranker
+        .push(&rows(&[(1, 0, Some(2)), (3, 5, Some(0))]))
+        .unwrap_err();
     assert_eq!(
         refused.to_string(),
         r#"rank end column "n" is Some(0) in row 1, but a rank end is at least 1"#
@@ -265,16 +294,26 @@ fn floats(column: ArrayRef, terms: [OrderBy; 2], floats: FloatOrder) -> String {
         Field::new("d", column.data_type().clone(), true),
         Field::new("id", DataType::Int64, true),
     ]));
-    let spec = RankSpec::builder(schema.clone()).order_by(terms).floats(floats).build().unwrap();
+    let spec = RankSpec::builder(schema.clone())
+        .order_by(terms)
+        .floats(floats)
+        .build()
+        .unwrap();
     let batch =
         RecordBatch::try_new(schema, vec![column, Arc::new(Int64Array::from(ids))]).unwrap();
     let winner = |general: bool| {
-        let open = if general { Ranker::open_general } else { Ranker::open };
+        let open = if general {
+            Ranker::open_general
+        } else {
+            Ranker::open
+        };
         let mut ranker = open(spec.clone(), &MemBackend::default(), "test").unwrap();
         let changes = ranker.push(&batch).unwrap().unwrap();
         let last = changes.batch().slice(changes.len() - 1, 1);
         use arrow::array::AsArray;
-        last.column(1).as_primitive::<arrow::datatypes::Int64Type>().value(0)
+        last.column(1)
+            .as_primitive::<arrow::datatypes::Int64Type>()
+            .value(0)
     };
     assert_eq!(winner(false), winner(true));
     format!("{}", winner(false))
@@ -310,12 +349,17 @@ fn a_winner_does_not_keep_its_batch_alive() {
         let sorts = Int64Array::from_iter_values(0..8192);
         let payloads = StringArray::from_iter_values((0..8192).map(|_| &payload));
         let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(sorts), Arc::new(payloads)];
-        ranker.push(&RecordBatch::try_new(common::schema(), columns).unwrap()).unwrap();
+        ranker
+            .push(&RecordBatch::try_new(common::schema(), columns).unwrap())
+            .unwrap();
     }
     // A row is 32 fixed bytes and 16 + 104 variable ones; its key row is 32 bytes.
     let row = 32 + 16 + 104;
     let charged = ranker.charged_bytes();
-    assert!((1000 * row..1000 * (row + 200)).contains(&charged), "{charged}");
+    assert!(
+        (1000 * row..1000 * (row + 200)).contains(&charged),
+        "{charged}"
+    );
 }
 
 /// Keeps `StateBackend` in scope as a bound that a ranker can be generic over.

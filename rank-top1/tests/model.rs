@@ -15,9 +15,7 @@ use arrow::compute::{concat_batches, take};
 use arrow::datatypes::{DataType, Field, Int8Type, Schema, SchemaRef, TimeUnit};
 use keygroup::GroupCount;
 use proptest::prelude::*;
-use rank_top1::{
-    Changelog, Emit, FloatOrder, OrderBy, RankRange, RankSpec, Ranker, RowKind, Ties,
-};
+use rank_top1::{Changelog, Emit, FloatOrder, OrderBy, RankRange, RankSpec, Ranker, RowKind, Ties};
 use state_codec::StateBackend;
 use state_mem::MemBackend;
 use state_rocks::RocksBackend;
@@ -90,18 +88,42 @@ fn draw_value(data_type: &DataType, draw: &mut Draw) -> Value {
     match data_type {
         DataType::Dictionary(_, value) => draw_value(value, draw),
         DataType::Float32 | DataType::Float64 => {
-            let few = [-0.0, 0.0, f64::NAN, 1.5, -1.5, f64::INFINITY, f64::NEG_INFINITY];
+            let few = [
+                -0.0,
+                0.0,
+                f64::NAN,
+                1.5,
+                -1.5,
+                f64::INFINITY,
+                f64::NEG_INFINITY,
+            ];
             Value::Float(*draw.pick(&few))
         }
         DataType::Boolean => Value::Int(draw.below(2) as i64),
         DataType::Time32(_) => Value::Int(draw.below(4) as i64),
         DataType::FixedSizeBinary(_) => Value::Bytes(vec![draw.below(3) as u8, 0, 255]),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-            let few = ["", "a", "a\0", "ab", "abcdefg", "abcdefgh", "abcdefghijklm", "\u{10000}"];
+            let few = [
+                "",
+                "a",
+                "a\0",
+                "ab",
+                "abcdefg",
+                "abcdefgh",
+                "abcdefghijklm",
+                "\u{10000}",
+            ];
             Value::Bytes(draw.pick(&few).as_bytes().to_vec())
         }
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
-            let few: [&[u8]; 6] = [b"", b"\0", b"\0\0", b"\xff", b"\xff\0", b"longer than twelve bytes"];
+            let few: [&[u8]; 6] = [
+                b"",
+                b"\0",
+                b"\0\0",
+                b"\xff",
+                b"\xff\0",
+                b"longer than twelve bytes",
+            ];
             Value::Bytes(draw.pick(&few).to_vec())
         }
         DataType::Int8 => Value::Int(*draw.pick(&[-128, -1, 0, 1, 127])),
@@ -145,9 +167,9 @@ fn array(data_type: &DataType, rows: &[Row], c: usize) -> ArrayRef {
         DataType::Int8 => Arc::new(Int8Array::from_iter(ints().map(|v| v.map(|v| v as i8)))),
         DataType::Boolean => Arc::new(BooleanArray::from_iter(ints().map(|v| v.map(|v| v == 1)))),
         DataType::Date32 => Arc::new(Date32Array::from_iter(ints().map(|v| v.map(|v| v as i32)))),
-        DataType::Time32(_) => {
-            Arc::new(Time32MillisecondArray::from_iter(ints().map(|v| v.map(|v| v as i32))))
-        }
+        DataType::Time32(_) => Arc::new(Time32MillisecondArray::from_iter(
+            ints().map(|v| v.map(|v| v as i32)),
+        )),
         DataType::Timestamp(unit, zone) => {
             let zone = zone.clone();
             match unit {
@@ -165,9 +187,9 @@ fn array(data_type: &DataType, rows: &[Row], c: usize) -> ArrayRef {
                 }
             }
         }
-        DataType::Float32 => {
-            Arc::new(Float32Array::from_iter(floats().map(|v| v.map(|v| v as f32))))
-        }
+        DataType::Float32 => Arc::new(Float32Array::from_iter(
+            floats().map(|v| v.map(|v| v as f32)),
+        )),
         DataType::Float64 => Arc::new(Float64Array::from_iter(floats())),
         DataType::Decimal128(precision, scale) => Arc::new(
             Decimal128Array::from_iter(ints().map(|v| v.map(i128::from)))
@@ -180,9 +202,9 @@ fn array(data_type: &DataType, rows: &[Row], c: usize) -> ArrayRef {
         DataType::Binary => Arc::new(BinaryArray::from_iter(bytes())),
         DataType::LargeBinary => Arc::new(LargeBinaryArray::from_iter(bytes())),
         DataType::BinaryView => Arc::new(BinaryViewArray::from_iter(bytes())),
-        DataType::FixedSizeBinary(size) => Arc::new(
-            FixedSizeBinaryArray::try_from_sparse_iter_with_size(bytes(), *size).unwrap(),
-        ),
+        DataType::FixedSizeBinary(size) => {
+            Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(bytes(), *size).unwrap())
+        }
         DataType::Dictionary(_, value) => {
             // The keys point at the rows' own values, NULLs among them.
             let values = array(value, rows, c);
@@ -195,7 +217,9 @@ fn array(data_type: &DataType, rows: &[Row], c: usize) -> ArrayRef {
 
 fn record_batch(schema: &SchemaRef, rows: &[Row]) -> RecordBatch {
     let columns = schema.fields().iter().enumerate();
-    let columns = columns.map(|(c, field)| array(field.data_type(), rows, c)).collect();
+    let columns = columns
+        .map(|(c, field)| array(field.data_type(), rows, c))
+        .collect();
     RecordBatch::try_new(schema.clone(), columns).unwrap()
 }
 
@@ -240,7 +264,11 @@ fn case(seed: u64, row_count: usize) -> Case {
         })
         .collect();
     let start = 1 + draw.below(3) as u64;
-    let range = if draw.one_in(2) { (1, 1) } else { (start, start + draw.below(3) as u64) };
+    let range = if draw.one_in(2) {
+        (1, 1)
+    } else {
+        (start, start + draw.below(3) as u64)
+    };
     let is_top_1 = range == (1, 1);
     let rows = (0..row_count)
         .map(|_| {
@@ -268,7 +296,11 @@ fn case(seed: u64, row_count: usize) -> Case {
         update_before: !draw.one_in(3),
         mini_batch: draw.one_in(2),
         keep_last: is_top_1 && draw.one_in(4),
-        floats: if is_top_1 && draw.one_in(2) { FloatOrder::Flink } else { FloatOrder::Total },
+        floats: if is_top_1 && draw.one_in(2) {
+            FloatOrder::Flink
+        } else {
+            FloatOrder::Total
+        },
         rows,
         batches,
         padding: draw.below(3),
@@ -284,24 +316,44 @@ impl Case {
             } else {
                 OrderBy::asc(name(term.column))
             };
-            if term.nulls_first { by.nulls_first() } else { by.nulls_last() }
+            if term.nulls_first {
+                by.nulls_first()
+            } else {
+                by.nulls_last()
+            }
         });
         let spec = RankSpec::builder(self.schema.clone())
             .partition_by(self.partition_by.iter().map(|&column| name(column)))
             .order_by(order_by)
             .range(RankRange::new(self.range.0, self.range.1).unwrap())
             .update_before(self.update_before)
-            .emit(if self.mini_batch { Emit::MiniBatch } else { Emit::Immediate })
-            .ties(if self.keep_last { Ties::KeepLast } else { Ties::KeepFirst })
+            .emit(if self.mini_batch {
+                Emit::MiniBatch
+            } else {
+                Emit::Immediate
+            })
+            .ties(if self.keep_last {
+                Ties::KeepLast
+            } else {
+                Ties::KeepFirst
+            })
             .floats(self.floats);
-        let spec = if self.output_rank { spec.output_rank("rn") } else { spec };
+        let spec = if self.output_rank {
+            spec.output_rank("rn")
+        } else {
+            spec
+        };
         spec.build().unwrap()
     }
 
     /// Whether row `a` comes strictly before row `b`, term by term.
     fn compare(&self, a: &Row, b: &Row) -> Ordering {
         for term in &self.order_by {
-            let nulls = if term.nulls_first { Ordering::Less } else { Ordering::Greater };
+            let nulls = if term.nulls_first {
+                Ordering::Less
+            } else {
+                Ordering::Greater
+            };
             let ordering = match (&a[term.column], &b[term.column]) {
                 (None, None) => Ordering::Equal,
                 (None, Some(_)) => nulls,
@@ -318,7 +370,11 @@ impl Case {
                         },
                         _ => unreachable!("a column has one type"),
                     };
-                    if term.descending { ordering.reverse() } else { ordering }
+                    if term.descending {
+                        ordering.reverse()
+                    } else {
+                        ordering
+                    }
                 }
             };
             if ordering != Ordering::Equal {
@@ -345,7 +401,11 @@ impl Case {
             Some(Value::Float(v)) => format!("d{:x}", v.to_bits()),
             other => format!("{other:?}"),
         };
-        self.partition_by.iter().map(bits).collect::<Vec<_>>().join("|")
+        self.partition_by
+            .iter()
+            .map(bits)
+            .collect::<Vec<_>>()
+            .join("|")
     }
 
     fn changes(&self, before: &[usize], after: &[usize], out: &mut Vec<(RowKind, usize, usize)>) {
@@ -378,7 +438,11 @@ impl Case {
         // Partitions touched since the last flush, with their rows as they were then.
         let mut touched: Vec<(String, Vec<usize>)> = Vec::new();
         let whole = [(0, self.rows.len(), true)];
-        let batches = if self.mini_batch { &self.batches[..] } else { &whole };
+        let batches = if self.mini_batch {
+            &self.batches[..]
+        } else {
+            &whole
+        };
         let flush = |partitions: &[(String, Vec<usize>)],
                      touched: &mut Vec<(String, Vec<usize>)>,
                      out: &mut Vec<_>| {
@@ -413,7 +477,10 @@ impl Case {
         out
     }
 
-    fn run<B: StateBackend>(&self, ranker: Result<Ranker<B>, rank_top1::RankError<B::Error>>) -> Vec<Changelog> {
+    fn run<B: StateBackend>(
+        &self,
+        ranker: Result<Ranker<B>, rank_top1::RankError<B::Error>>,
+    ) -> Vec<Changelog> {
         let mut ranker = ranker.unwrap();
         let mut changes = Vec::new();
         for &(from, to, flushes) in &self.batches {

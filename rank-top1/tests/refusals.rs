@@ -23,7 +23,10 @@ fn refusal(spec: RankSpecBuilder) -> String {
 /// An error and its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    causes
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
 }
 
 #[test]
@@ -37,19 +40,27 @@ fn a_specification_is_refused_with_clause_and_column() {
             spec().order_by([OrderBy::asc("nope")]),
             r#"order by names column "nope", which is not among ["k", "v", "p"]"#,
         ),
-        (spec().partition_by(["k", "k"]), r#"partition by names column "k" twice"#),
+        (
+            spec().partition_by(["k", "k"]),
+            r#"partition by names column "k" twice"#,
+        ),
         (
             spec().order_by([OrderBy::asc("v"), OrderBy::desc("v")]),
             r#"order by names column "v" twice"#,
         ),
-        (spec().order_by([]), "order by names no column: a rank needs an order"),
+        (
+            spec().order_by([]),
+            "order by names no column: a rank needs an order",
+        ),
         (
             spec().range(RankRange::at_most_column("p")),
             r#"rank end column "p" is Utf8, not an integer"#,
         ),
         (spec().output_rank("v"), r#"output names column "v" twice"#),
         (
-            spec().ties(Ties::KeepLast).range(RankRange::at_most(2).unwrap()),
+            spec()
+                .ties(Ties::KeepLast)
+                .range(RankRange::at_most(2).unwrap()),
             "a tie can only keep the last row for the rank range 1..1",
         ),
     ];
@@ -61,7 +72,10 @@ fn a_specification_is_refused_with_clause_and_column() {
 #[test]
 fn a_range_without_ranks_is_refused() {
     let refusal = |range: Result<RankRange, SpecError>| range.unwrap_err().to_string();
-    assert_eq!(refusal(RankRange::new(0, 1)), "rank range 0..1 starts at 0: ranks start at 1");
+    assert_eq!(
+        refusal(RankRange::new(0, 1)),
+        "rank range 0..1 starts at 0: ranks start at 1"
+    );
     assert_eq!(
         refusal(RankRange::new(2, 1)),
         "rank range 2..1 is empty: its end must not be below its start"
@@ -120,13 +134,20 @@ fn a_name_that_two_columns_have_is_refused() {
 #[test]
 fn a_batch_of_another_schema_is_refused_and_changes_nothing() {
     for general in [false, true] {
-        let open = if general { Ranker::open_general } else { Ranker::open };
+        let open = if general {
+            Ranker::open_general
+        } else {
+            Ranker::open
+        };
         let mut ranker = open(spec().build().unwrap(), &MemBackend::default(), "test").unwrap();
         run(&mut ranker, &["k 5 a"]);
 
         let two = batch("k 1 x").project(&[0, 1]).unwrap();
         let refused = ranker.push(&two).unwrap_err();
-        assert_eq!(refused.to_string(), "the batch has 2 columns, the specification 3");
+        assert_eq!(
+            refused.to_string(),
+            "the batch has 2 columns, the specification 3"
+        );
 
         let fields = vec![
             Field::new("k", DataType::Utf8, true),
@@ -153,7 +174,10 @@ fn a_batch_of_another_schema_is_refused_and_changes_nothing() {
 #[test]
 fn a_null_where_none_is_declared_is_refused() {
     let required = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, false)]));
-    let spec = RankSpec::builder(required).order_by([OrderBy::asc("v")]).build().unwrap();
+    let spec = RankSpec::builder(required)
+        .order_by([OrderBy::asc("v")])
+        .build()
+        .unwrap();
     let mut ranker = Ranker::open(spec, &MemBackend::default(), "test").unwrap();
     let nullable = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, true)]));
     let values = |values: Vec<Option<i64>>| {
@@ -161,18 +185,32 @@ fn a_null_where_none_is_declared_is_refused() {
         RecordBatch::try_new(nullable.clone(), vec![column]).unwrap()
     };
     let refused = ranker.push(&values(vec![Some(1), None])).unwrap_err();
-    let RankError::Batch(refused) = refused else { panic!("{refused}") };
-    assert_eq!(refused, BatchError::Null { column: "v".to_owned(), nulls: 1 });
+    let RankError::Batch(refused) = refused else {
+        panic!("{refused}")
+    };
+    assert_eq!(
+        refused,
+        BatchError::Null {
+            column: "v".to_owned(),
+            nulls: 1
+        }
+    );
     let changes = ranker.push(&values(vec![Some(1)])).unwrap().unwrap();
     assert_eq!(changes.len(), 1);
 }
 
 #[test]
 fn a_refused_batch_can_be_pushed_again() {
-    let rows: Vec<String> = (0..500).map(|i| format!("key{i} {i} {}", "p".repeat(40))).collect();
+    let rows: Vec<String> = (0..500)
+        .map(|i| format!("key{i} {i} {}", "p".repeat(40)))
+        .collect();
     let rows = rows.join(";");
     for general in [false, true] {
-        let open = if general { Ranker::open_general } else { Ranker::open };
+        let open = if general {
+            Ranker::open_general
+        } else {
+            Ranker::open
+        };
         let pool = MemoryPool::new(200 << 10);
         let backend = MemBackend::default().with_pool(pool.clone());
         let mut ranker = open(spec().build().unwrap(), &backend, "winners").unwrap();
@@ -183,14 +221,23 @@ fn a_refused_batch_can_be_pushed_again() {
         other.try_grow(pool.limit_bytes() - used).unwrap();
         let refused = ranker.push(&batch(&rows)).unwrap_err();
         let message = chain(&refused);
-        assert!(message.contains("winners") && message.contains("other"), "{message}");
+        assert!(
+            message.contains("winners") && message.contains("other"),
+            "{message}"
+        );
         assert_eq!(ranker.charged_bytes(), used, "general: {general}");
         assert_eq!(pool.used_bytes(), pool.limit_bytes());
 
         drop(other);
-        assert_eq!(text(ranker.push(&batch(&rows)).unwrap()).lines().count(), 500);
+        assert_eq!(
+            text(ranker.push(&batch(&rows)).unwrap()).lines().count(),
+            500
+        );
         assert_eq!(run(&mut ranker, &["a 6 x; a 4 b"]), "-U a 5 a\n+U a 4 b");
-        assert_eq!((primed.as_str(), ranker.charged_bytes()), ("+I a 5 a", pool.used_bytes()));
+        assert_eq!(
+            (primed.as_str(), ranker.charged_bytes()),
+            ("+I a 5 a", pool.used_bytes())
+        );
     }
 }
 
@@ -202,9 +249,14 @@ fn a_payload_too_large_for_the_budget_is_refused_before_anything_changes() {
     run(&mut ranker, &["a 5 a"]);
     let charged = ranker.charged_bytes();
     let large = "x".repeat(100 << 10);
-    ranker.push(&batch(&format!("a 1 {large}; b 1 small"))).unwrap_err();
+    ranker
+        .push(&batch(&format!("a 1 {large}; b 1 small")))
+        .unwrap_err();
     assert_eq!(ranker.charged_bytes(), charged);
-    assert_eq!(run(&mut ranker, &["b 2 b; a 4 c"]), "+I b 2 b\n-U a 5 a\n+U a 4 c");
+    assert_eq!(
+        run(&mut ranker, &["b 2 b; a 4 c"]),
+        "+I b 2 b\n-U a 5 a\n+U a 4 c"
+    );
 }
 
 #[test]
@@ -228,7 +280,10 @@ fn two_rankers_on_one_directory_are_refused() {
     let mut first = open().unwrap();
     let refused = open().unwrap_err();
     let source = chain(&refused);
-    assert!(source.contains(directory.path().to_str().unwrap()), "{source}");
+    assert!(
+        source.contains(directory.path().to_str().unwrap()),
+        "{source}"
+    );
     assert_eq!(run(&mut first, &["k 1 a"]), "+I k 1 a");
 }
 
@@ -242,10 +297,12 @@ fn a_max_parallelism_out_of_range_is_refused() {
 
 #[test]
 fn a_schema_that_is_equal_but_not_the_same_is_accepted() {
-    let mut ranker =
-        Ranker::open(spec().build().unwrap(), &MemBackend::default(), "test").unwrap();
+    let mut ranker = Ranker::open(spec().build().unwrap(), &MemBackend::default(), "test").unwrap();
     let metadata = [("origin".to_owned(), "test".to_owned())];
-    let tagged = schema().as_ref().clone().with_metadata(std::collections::HashMap::from(metadata));
+    let tagged = schema()
+        .as_ref()
+        .clone()
+        .with_metadata(std::collections::HashMap::from(metadata));
     let tagged = batch("k 1 a").with_schema(Arc::new(tagged));
     // Metadata of the batch does not reach the output, whose schema is the specification's.
     let changes = ranker.push(&tagged.unwrap()).unwrap().unwrap();

@@ -9,9 +9,7 @@ use std::sync::{Arc, Mutex};
 use common::{batch, run, spec, text};
 use keygroup::{GroupCount, GroupRange, KeyGroup};
 use rank_top1::{Emit, RankRange, Ranker};
-use state_codec::{
-    DecodeError, KeyBatch, KeyedState, Slot, Snapshot, StateBackend, StateCodec,
-};
+use state_codec::{DecodeError, KeyBatch, KeyedState, Slot, Snapshot, StateBackend, StateCodec};
 use state_rocks::{RocksBackend, RocksError, RocksState, StoreStats};
 
 /// Counts the values that are encoded.
@@ -77,9 +75,15 @@ impl StateBackend for CountedBackend {
         V: 'static,
         C: StateCodec<V> + 'static,
     {
-        let codec = CountingCodec { codec, encoded: Arc::clone(&self.counts.encoded) };
+        let codec = CountingCodec {
+            codec,
+            encoded: Arc::clone(&self.counts.encoded),
+        };
         let state = self.backend.open(name, codec)?;
-        Ok(CountedState { state, counts: self.counts.clone() })
+        Ok(CountedState {
+            state,
+            counts: self.counts.clone(),
+        })
     }
 }
 
@@ -144,7 +148,13 @@ impl<V: 'static, C: StateCodec<V> + 'static> Snapshot<V> for CountedState<V, C> 
 fn backend() -> (tempfile::TempDir, CountedBackend) {
     let directory = tempfile::tempdir().unwrap();
     let backend = RocksBackend::new(directory.path(), GroupCount::new(128).unwrap());
-    (directory, CountedBackend { backend, counts: Counts::default() })
+    (
+        directory,
+        CountedBackend {
+            backend,
+            counts: Counts::default(),
+        },
+    )
 }
 
 const PRIMING: &str = "a 5 a1; b 5 b1; c 5 c1; null null n1";
@@ -155,7 +165,11 @@ fn rejected_rows_encode_and_write_nothing() {
     for general in [false, true] {
         for emit in [Emit::Immediate, Emit::MiniBatch] {
             let (_directory, backend) = backend();
-            let open = if general { Ranker::open_general } else { Ranker::open };
+            let open = if general {
+                Ranker::open_general
+            } else {
+                Ranker::open
+            };
             let spec = spec().emit(emit).build().unwrap();
             let mut ranker = open(spec, &backend, "test").unwrap();
             run(&mut ranker, &[PRIMING]);
@@ -170,7 +184,11 @@ fn rejected_rows_encode_and_write_nothing() {
             assert_eq!(replayed.1.written_values, primed.1.written_values);
             assert_eq!(replayed.1.written_bytes, primed.1.written_bytes);
             assert_eq!(replayed.1.write_batches, primed.1.write_batches);
-            assert_eq!(replayed.1.gets, primed.1.gets + 50 * 4, "each distinct key once a bundle");
+            assert_eq!(
+                replayed.1.gets,
+                primed.1.gets + 50 * 4,
+                "each distinct key once a bundle"
+            );
         }
     }
 }
@@ -179,13 +197,25 @@ fn rejected_rows_encode_and_write_nothing() {
 fn a_bundle_writes_each_changed_winner_once() {
     for general in [false, true] {
         let (_directory, backend) = backend();
-        let open = if general { Ranker::open_general } else { Ranker::open };
+        let open = if general {
+            Ranker::open_general
+        } else {
+            Ranker::open
+        };
         let mut ranker = open(spec().build().unwrap(), &backend, "test").unwrap();
         run(&mut ranker, &[PRIMING]);
-        let before = (backend.counts.encoded(), backend.counts.stats().written_values);
+        let before = (
+            backend.counts.encoded(),
+            backend.counts.stats().written_values,
+        );
         // a improves three times, b once, c never.
-        ranker.push(&batch("a 4 a2; b 4 b2; a 3 a3; c 8 x; a 2 a4; b 9 x")).unwrap();
-        let after = (backend.counts.encoded(), backend.counts.stats().written_values);
+        ranker
+            .push(&batch("a 4 a2; b 4 b2; a 3 a3; c 8 x; a 2 a4; b 9 x"))
+            .unwrap();
+        let after = (
+            backend.counts.encoded(),
+            backend.counts.stats().written_values,
+        );
         assert_eq!(after, (before.0 + 2, before.1 + 2));
     }
 }
@@ -194,15 +224,36 @@ fn a_bundle_writes_each_changed_winner_once() {
 fn a_mini_batch_over_several_batches_writes_each_changed_winner_once() {
     for general in [false, true] {
         let (_directory, backend) = backend();
-        let open = if general { Ranker::open_general } else { Ranker::open };
+        let open = if general {
+            Ranker::open_general
+        } else {
+            Ranker::open
+        };
         let spec = spec().emit(Emit::MiniBatch).build().unwrap();
         let mut ranker = open(spec, &backend, "test").unwrap();
         for i in 0..20 {
-            ranker.push(&batch(&format!("a {} a; b {} b; c 5 c", 50 - i, 90 - i))).unwrap();
+            ranker
+                .push(&batch(&format!("a {} a; b {} b; c 5 c", 50 - i, 90 - i)))
+                .unwrap();
         }
-        assert_eq!((backend.counts.encoded(), backend.counts.stats().written_values), (0, 0));
-        assert_eq!(text(ranker.flush().unwrap()), "+I a 31 a\n+I b 71 b\n+I c 5 c");
-        assert_eq!((backend.counts.encoded(), backend.counts.stats().written_values), (3, 3));
+        assert_eq!(
+            (
+                backend.counts.encoded(),
+                backend.counts.stats().written_values
+            ),
+            (0, 0)
+        );
+        assert_eq!(
+            text(ranker.flush().unwrap()),
+            "+I a 31 a\n+I b 71 b\n+I c 5 c"
+        );
+        assert_eq!(
+            (
+                backend.counts.encoded(),
+                backend.counts.stats().written_values
+            ),
+            (3, 3)
+        );
     }
 }
 
@@ -211,12 +262,19 @@ fn state_outlives_the_ranker_and_is_read_by_the_other_one() {
     for (first, second) in [(false, true), (true, false), (false, false), (true, true)] {
         let (_directory, backend) = backend();
         let open = |general: bool| {
-            let open = if general { Ranker::open_general } else { Ranker::open };
+            let open = if general {
+                Ranker::open_general
+            } else {
+                Ranker::open
+            };
             open(spec().build().unwrap(), &backend, "test").unwrap()
         };
         run(&mut open(first), &[PRIMING]);
         assert_eq!(
-            run(&mut open(second), &[REJECTED, "a 1 a2; null null x; d 1 d1"]),
+            run(
+                &mut open(second),
+                &[REJECTED, "a 1 a2; null null x; d 1 d1"]
+            ),
             "-U a 5 a1\n+U a 1 a2\n+I d 1 d1"
         );
     }
@@ -227,7 +285,11 @@ fn stored_bytes_have_the_documented_layout() {
     for general in [false, true] {
         let directory = tempfile::tempdir().unwrap();
         let backend = RocksBackend::new(directory.path(), GroupCount::new(128).unwrap());
-        let open = if general { Ranker::open_general } else { Ranker::open };
+        let open = if general {
+            Ranker::open_general
+        } else {
+            Ranker::open
+        };
         let mut ranker = open(spec().build().unwrap(), &backend, "test").unwrap();
         run(&mut ranker, &["key 7 payload"]);
         drop(ranker);
@@ -248,12 +310,23 @@ fn stored_bytes_have_the_documented_layout() {
     }
     let directory = tempfile::tempdir().unwrap();
     let backend = RocksBackend::new(directory.path(), GroupCount::new(128).unwrap());
-    let top_2 = spec().range(RankRange::at_most(2).unwrap()).build().unwrap();
-    run(&mut Ranker::open(top_2, &backend, "test").unwrap(), &["a 2 x; a 1 y; a 3 z"]);
+    let top_2 = spec()
+        .range(RankRange::at_most(2).unwrap())
+        .build()
+        .unwrap();
+    run(
+        &mut Ranker::open(top_2, &backend, "test").unwrap(),
+        &["a 2 x; a 1 y; a 3 z"],
+    );
     let row = |sort: &str, payload: &str| {
-        format!("2000000000000000000000006100000000000081{sort}00000000000000{payload}00000000000081")
+        format!(
+            "2000000000000000000000006100000000000081{sort}00000000000000{payload}00000000000081"
+        )
     };
-    assert_eq!(stored(&backend)[0].1, format!("01{}{}", row("01", "79"), row("02", "78")));
+    assert_eq!(
+        stored(&backend)[0].1,
+        format!("01{}{}", row("01", "79"), row("02", "78"))
+    );
 }
 
 /// Keys and values of the state `test`, as hex.
@@ -271,10 +344,19 @@ fn stored(backend: &RocksBackend) -> Vec<(String, String)> {
             value.capacity()
         }
     }
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    };
     let mut state = backend.open::<Vec<u8>, _>("test", Raw).unwrap();
     let mut entries = Vec::new();
     let all = GroupCount::new(128).unwrap().all();
-    state.scan(all, &mut |_, key, value| entries.push((hex(key), hex(value)))).unwrap();
+    state
+        .scan(all, &mut |_, key, value| {
+            entries.push((hex(key), hex(value)))
+        })
+        .unwrap();
     entries
 }

@@ -197,13 +197,15 @@ impl KeyBatch {
 
     fn hash_rows(&mut self) {
         self.hashes.clear();
-        self.hashes.extend(self.rows.iter().map(|row| Key::of_row(row).hash()));
+        self.hashes
+            .extend(self.rows.iter().map(|row| Key::of_row(row).hash()));
     }
 
     /// Takes the words of a column; what stands under a NULL does not matter.
     fn set_words(&mut self, words: impl Iterator<Item = u64>, validity: Option<&NullBuffer>) {
         self.words.extend(words);
-        self.hashes.extend(self.words.iter().copied().map(hash_word));
+        self.hashes
+            .extend(self.words.iter().copied().map(hash_word));
         self.validity = validity.filter(|v| v.null_count() > 0).cloned();
         if let Some(validity) = &self.validity {
             for (hash, valid) in self.hashes.iter_mut().zip(validity) {
@@ -252,7 +254,10 @@ impl KeyEncoder {
     /// If a column is not below `fields.len()`.
     pub fn new(fields: &[FieldRef], columns: &[usize]) -> Result<Self, UnsupportedType> {
         let key_fields: Vec<FieldRef> = columns.iter().map(|&c| fields[c].clone()).collect();
-        Ok(Self { columns: columns.to_vec(), layout: RowLayout::new(&key_fields, RowForm::Key)? })
+        Ok(Self {
+            columns: columns.to_vec(),
+            layout: RowLayout::new(&key_fields, RowForm::Key)?,
+        })
     }
 
     /// The layout of the key rows.
@@ -286,7 +291,8 @@ impl KeyEncoder {
         } else {
             let key_columns: Vec<ArrayRef> =
                 self.columns.iter().map(|&c| columns[c].clone()).collect();
-            self.layout.encode_into(&key_columns, Select::All, &mut out.rows)?;
+            self.layout
+                .encode_into(&key_columns, Select::All, &mut out.rows)?;
         }
         out.hash_rows();
         Ok(())
@@ -365,7 +371,11 @@ mod tests {
             Arc::new(Int8Array::from(vec![Some(-7), None, Some(7)])),
             Arc::new(Date32Array::from(vec![Some(-7), None, Some(7)])),
             Arc::new(Time32MillisecondArray::from(vec![Some(7), None, Some(0)])),
-            Arc::new(TimestampMillisecondArray::from(vec![Some(-7), None, Some(7)])),
+            Arc::new(TimestampMillisecondArray::from(vec![
+                Some(-7),
+                None,
+                Some(7),
+            ])),
             Arc::new(Float64Array::from(vec![Some(-0.0), None, Some(f64::NAN)])),
             Arc::new(Float32Array::from(vec![Some(-0.0), None, Some(f32::NAN)])),
             Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)])),
@@ -376,10 +386,17 @@ mod tests {
             let fields = [Arc::new(Field::new("k", column.data_type().clone(), true))];
             let mut rows = Rows::new();
             let layout = RowLayout::new(&fields, RowForm::Key).unwrap();
-            layout.encode_into(std::slice::from_ref(&column), Select::All, &mut rows).unwrap();
+            layout
+                .encode_into(std::slice::from_ref(&column), Select::All, &mut rows)
+                .unwrap();
             let from_rows = KeyBatch::from_rows(rows.iter()).unwrap();
             for i in 0..column.len() {
-                assert_eq!(key_row(&words, i), rows.get(i), "{} row {i}", column.data_type());
+                assert_eq!(
+                    key_row(&words, i),
+                    rows.get(i),
+                    "{} row {i}",
+                    column.data_type()
+                );
                 assert_eq!(words.key(i), from_rows.key(i));
             }
             assert_eq!(words.hashes, from_rows.hashes);
@@ -397,7 +414,10 @@ mod tests {
 
     #[test]
     fn short_strings_are_words_and_long_ones_rows() {
-        let keys = keys_of(Arc::new(StringArray::from(vec!["abc", "longer than seven"])));
+        let keys = keys_of(Arc::new(StringArray::from(vec![
+            "abc",
+            "longer than seven",
+        ])));
         assert!(matches!(keys.key(0), Key::Word(_)));
         assert!(matches!(keys.key(1), Key::Row(row) if row.len() == 40));
     }
@@ -416,8 +436,16 @@ mod tests {
         let fields = [Arc::new(Field::new("k", DataType::Int64, true))];
         let encoder = KeyEncoder::new(&fields, &[0]).unwrap();
         let mut keys = KeyBatch::default();
-        encoder.encode(&[Arc::new(Int64Array::from(vec![None, Some(2)]))], 2, &mut keys).unwrap();
-        encoder.encode(&[Arc::new(Int64Array::from(vec![5]))], 1, &mut keys).unwrap();
+        encoder
+            .encode(
+                &[Arc::new(Int64Array::from(vec![None, Some(2)]))],
+                2,
+                &mut keys,
+            )
+            .unwrap();
+        encoder
+            .encode(&[Arc::new(Int64Array::from(vec![5]))], 1, &mut keys)
+            .unwrap();
         assert_eq!((keys.len(), keys.key(0)), (1, Key::Word(5)));
     }
 }

@@ -160,11 +160,15 @@ impl KeyIndex {
             Key::Null => self.null = None,
             Key::Word(_) => {
                 let entry = self.words.find_entry(hash, |entry| entry.slot == slot.0);
-                entry.expect("a word's slot is in the table of words").remove();
+                entry
+                    .expect("a word's slot is in the table of words")
+                    .remove();
             }
             Key::Row(_) => {
                 let entry = self.rows.find_entry(hash, |entry| entry.slot == slot.0);
-                entry.expect("a row's slot is in the table of rows").remove();
+                entry
+                    .expect("a row's slot is in the table of rows")
+                    .remove();
                 self.garbage_bytes += self.lengths[slot.index()] as usize;
             }
         }
@@ -231,8 +235,13 @@ impl KeyIndex {
     #[cold]
     fn insert_word(&mut self, word: u64, hash: u32, new: &mut Vec<Slot>) -> Slot {
         let slot = self.give_slot(word, WORD, hash);
-        let entry = WordEntry { word, slot: slot.0, hash };
-        self.words.insert_unique(spread(hash), entry, |entry| spread(entry.hash));
+        let entry = WordEntry {
+            word,
+            slot: slot.0,
+            hash,
+        };
+        self.words
+            .insert_unique(spread(hash), entry, |entry| spread(entry.hash));
         new.push(slot);
         slot
     }
@@ -243,12 +252,19 @@ impl KeyIndex {
         if let Some(entry) = self.rows.find(spread(hash), same) {
             return Slot(entry.slot);
         }
-        let length = u32::try_from(row.len()).ok().filter(|&length| length < FREE);
+        let length = u32::try_from(row.len())
+            .ok()
+            .filter(|&length| length < FREE);
         let start = self.arena.len() as u64;
         self.arena.extend_from_slice(row);
-        let slot = self.give_slot(start, length.expect("a row is at most 2^31 bytes long"), hash);
+        let slot = self.give_slot(
+            start,
+            length.expect("a row is at most 2^31 bytes long"),
+            hash,
+        );
         let entry = RowEntry { slot: slot.0, hash };
-        self.rows.insert_unique(spread(hash), entry, |entry| spread(entry.hash));
+        self.rows
+            .insert_unique(spread(hash), entry, |entry| spread(entry.hash));
         new.push(slot);
         slot
     }
@@ -273,7 +289,9 @@ impl KeyIndex {
             self.hashes[slot.index()] = hash;
             return slot;
         }
-        let slot = u32::try_from(self.starts.len()).ok().filter(|&slot| slot != NO_SLOT);
+        let slot = u32::try_from(self.starts.len())
+            .ok()
+            .filter(|&slot| slot != NO_SLOT);
         let slot = slot.expect("fewer than 2^32 - 1 keys are held at once");
         self.starts.push(start);
         self.lengths.push(length);
@@ -387,7 +405,11 @@ mod tests {
         for slot in 0..90 {
             index.remove(Slot(slot));
         }
-        assert!(index.arena.capacity() <= 50 * 1001, "{}", index.arena.capacity());
+        assert!(
+            index.arena.capacity() <= 50 * 1001,
+            "{}",
+            index.arena.capacity()
+        );
         assert_eq!(key_row(&index, 95), rows[95]);
         assert_eq!(resolve(&mut index, &rows[90..]).1, []);
     }

@@ -20,7 +20,9 @@ pub(crate) fn schema() -> SchemaRef {
 
 /// Ascending by `v` within `k`.
 pub(crate) fn spec() -> RankSpecBuilder {
-    RankSpec::builder(schema()).partition_by(["k"]).order_by([OrderBy::asc("v")])
+    RankSpec::builder(schema())
+        .partition_by(["k"])
+        .order_by([OrderBy::asc("v")])
 }
 
 /// `"a 7 first; b null second"` as a batch.
@@ -31,12 +33,18 @@ pub(crate) fn batch(rows: &str) -> RecordBatch {
         .filter(|row: &Vec<&str>| !row.is_empty())
         .collect();
     let text = |column: usize| {
-        let values = rows.iter().map(|row| (row[column] != "null").then_some(row[column]));
+        let values = rows
+            .iter()
+            .map(|row| (row[column] != "null").then_some(row[column]));
         Arc::new(StringArray::from_iter(values)) as ArrayRef
     };
     let sorts = rows.iter().map(|row| match row[1] {
         "null" => None,
-        number => Some(number.parse::<i64>().expect("the second word of a row is a number")),
+        number => Some(
+            number
+                .parse::<i64>()
+                .expect("the second word of a row is a number"),
+        ),
     });
     let sorts = Arc::new(Int64Array::from_iter(sorts)) as ArrayRef;
     RecordBatch::try_new(schema(), vec![text(0), sorts, text(2)]).unwrap()
@@ -55,9 +63,16 @@ pub(crate) fn text(changelog: Option<Changelog>) -> String {
     };
     let line = |row: usize| {
         let cells = batch.columns().iter().map(|column| cell(column, row));
-        [changelog.kinds()[row].to_string()].into_iter().chain(cells).collect::<Vec<_>>().join(" ")
+        [changelog.kinds()[row].to_string()]
+            .into_iter()
+            .chain(cells)
+            .collect::<Vec<_>>()
+            .join(" ")
     };
-    (0..batch.num_rows()).map(line).collect::<Vec<_>>().join("\n")
+    (0..batch.num_rows())
+        .map(line)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Pushes each of the batches and joins what comes back with what a flush brings.
@@ -78,13 +93,25 @@ pub(crate) fn changelog(spec: &RankSpecBuilder, rows: &str) -> String {
     let open = |general: bool| {
         let spec = spec.clone().build().unwrap();
         let backend = MemBackend::default();
-        let open = if general { Ranker::open_general } else { Ranker::open };
+        let open = if general {
+            Ranker::open_general
+        } else {
+            Ranker::open
+        };
         open(spec, &backend, "test").unwrap()
     };
     let expected = run(&mut open(false), &batches);
-    assert_eq!(run(&mut open(true), &batches), expected, "the general ranker");
+    assert_eq!(
+        run(&mut open(true), &batches),
+        expected,
+        "the general ranker"
+    );
     let alone: Vec<&str> = rows.split(';').collect();
     assert_eq!(run(&mut open(false), &alone), expected, "each row alone");
-    assert_eq!(run(&mut open(true), &alone), expected, "each row alone, the general ranker");
+    assert_eq!(
+        run(&mut open(true), &alone),
+        expected,
+        "each row alone, the general ranker"
+    );
     expected
 }

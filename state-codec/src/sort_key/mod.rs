@@ -484,8 +484,16 @@ fn put(
 ) {
     let term::Place { constant, shift } = place;
     match shift {
-        64 => put_placed(prefixes, first, numbers.map(|number| constant ^ (number << 64))),
-        56 => put_placed(prefixes, first, numbers.map(|number| constant ^ (number << 56))),
+        64 => put_placed(
+            prefixes,
+            first,
+            numbers.map(|number| constant ^ (number << 64)),
+        ),
+        56 => put_placed(
+            prefixes,
+            first,
+            numbers.map(|number| constant ^ (number << 56)),
+        ),
         _ => put_placed(prefixes, first, numbers.map(|number| place.of(number))),
     }
 }
