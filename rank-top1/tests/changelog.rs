@@ -247,8 +247,9 @@ fn the_first_row_of_a_partition_sets_its_rank_end() {
         .range(RankRange::at_most_column("n"))
         .build()
         .unwrap();
-    let rows = |rows: &[(i64, i64, Option<i64>)]| {
-        let column = |pick: fn(&(i64, i64, Option<i64>)) -> Option<i64>| {
+    type Kvn = (i64, i64, Option<i64>);
+    let rows = |rows: &[Kvn]| {
+        let column = |pick: fn(&Kvn) -> Option<i64>| {
             Arc::new(Int64Array::from_iter(rows.iter().map(pick))) as ArrayRef
         };
         let columns = vec![

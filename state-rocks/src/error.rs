@@ -58,7 +58,7 @@ pub enum RocksError {
         /// The directory of the store.
         path: PathBuf,
         /// What is wrong with it.
-        source: DecodeError,
+        source: Box<DecodeError>,
     },
     /// The store was written with another max parallelism, which decided the group of every key.
     #[error(
@@ -91,7 +91,7 @@ pub enum RocksError {
         /// The key in the database: group and key row.
         key: Vec<u8>,
         /// What is wrong with the bytes.
-        source: DecodeError,
+        source: Box<DecodeError>,
     },
     /// The memory pool has no room.
     #[error(transparent)]

@@ -421,7 +421,7 @@ fn decode<V, C: StateCodec<V>>(
     codec.decode(bytes).map_err(|source| RocksError::Decode {
         path: path.to_owned(),
         key: key.to_owned(),
-        source,
+        source: source.into(),
     })
 }
 
@@ -444,7 +444,7 @@ fn check_record(db: &DB, path: &Path, groups: GroupCount) -> Result<(), RocksErr
     if let Some(record) = db.get_pinned(layout::RECORD_KEY).map_err(open)? {
         let stored = layout::read_record(&record).map_err(|source| RocksError::Layout {
             path: path.to_owned(),
-            source,
+            source: source.into(),
         })?;
         if stored != groups {
             return Err(RocksError::OtherGroupCount {
