@@ -326,10 +326,12 @@ impl RankSpec {
         self.range == RankRange::TOP_1
     }
 
-    /// Whether a row that lost to a winner loses to all that follow. Not so if NaN ties and a later
-    /// term of the order decides.
+    /// Whether a row that lost to a winner loses to all that follow. A NaN that ties with every number
+    /// breaks that in two ways: a later term of the order decides a tie, or the row that came last wins
+    /// it. Then a winner can be followed by one that is worse.
     pub(crate) fn losers_stay_losers(&self) -> bool {
-        self.order.is_transitive() || self.order_terms == 1
+        let ties_stay = self.order_terms == 1 && self.ties == Ties::KeepFirst;
+        self.order.is_transitive() || ties_stay
     }
 }
 

@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, Float32Array, Float64Array, Int64Array, RecordBatch
 use arrow::datatypes::{DataType, Field, Schema};
 use common::{batch, changelog, run, spec, text};
 use insta::assert_snapshot;
-use rank_top1::{Emit, FloatOrder, OrderBy, RankRange, RankSpec, Ranker, Ties};
+use rank_top1::{Emit, FloatOrder, OrderBy, RankRange, RankSpec, Ranker, RowKind, Ties};
 use state_codec::StateBackend;
 use state_mem::MemBackend;
 
@@ -338,6 +338,28 @@ fn nan_ties_as_in_flink_or_is_greatest() {
     // The rows are (1.0, 3), (NaN, 2), (2.0, 1). NaN ties with 1.0 and wins by id, then 2.0 likewise.
     assert_eq!(floats(column(), terms(), FloatOrder::Flink), "1");
     assert_eq!(floats(column(), terms(), FloatOrder::Total), "3");
+}
+
+#[test]
+fn a_nan_that_ties_and_came_last_lets_a_worse_row_follow() {
+    let schema = Arc::new(Schema::new(vec![Field::new("d", DataType::Float64, true)]));
+    let spec = RankSpec::builder(schema.clone())
+        .order_by([OrderBy::asc("d")])
+        .ties(Ties::KeepLast)
+        .build()
+        .unwrap();
+    let batch = |values: Vec<f64>| {
+        let column = Arc::new(Float64Array::from(values));
+        RecordBatch::try_new(schema.clone(), vec![column]).unwrap()
+    };
+    for open in [Ranker::open, Ranker::open_general] {
+        let mut ranker = open(spec.clone(), &MemBackend::default(), "test").unwrap();
+        ranker.push(&batch(vec![5.0])).unwrap();
+        // 7 loses to 5, which is in state, but not to the NaN that has taken its place.
+        let changes = ranker.push(&batch(vec![f64::NAN, 7.0])).unwrap().unwrap();
+        let pair = [RowKind::UpdateBefore, RowKind::UpdateAfter];
+        assert_eq!(changes.kinds(), pair.repeat(2));
+    }
 }
 
 #[test]
