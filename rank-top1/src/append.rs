@@ -105,6 +105,16 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
             return Err(RankError::Unwritten);
         }
         input::check(&self.spec, batch)?;
+        let pushed = self.push_checked(batch);
+        self.input.clear();
+        self.rank_ends = None;
+        pushed
+    }
+
+    fn push_checked(
+        &mut self,
+        batch: &RecordBatch,
+    ) -> Result<Option<Changelog>, RankError<S::Error>> {
         self.input.encode(&self.spec, batch)?;
         self.rank_ends = self
             .spec

@@ -25,6 +25,12 @@ impl Input {
         spec.order.encode(batch.columns(), &mut self.sort_keys);
         Ok(())
     }
+
+    /// Lets go of the batch, whose memory the keys may be.
+    pub(crate) fn clear(&mut self) {
+        self.keys.clear();
+        self.sort_keys.clear();
+    }
 }
 
 /// Whether a batch is one of the specification's. Metadata does not matter, nor does a column that

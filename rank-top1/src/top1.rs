@@ -15,7 +15,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
 use arrow::compute::{interleave, interleave_record_batch, take_record_batch};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
-use state_codec::{KeyedState, Rows, Select, Slot, SortKey};
+use state_codec::{KeyedState, Rows, Select, Slot, SortKey, SortKeys};
 
 use crate::bundle::Changes;
 use crate::changelog::{Changelog, RowKind};
@@ -117,6 +117,15 @@ impl<S: KeyedState<Winner>> Top1<S> {
             return Err(RankError::Unwritten);
         }
         input::check(&self.spec, batch)?;
+        let pushed = self.push_checked(batch);
+        self.input.clear();
+        pushed
+    }
+
+    fn push_checked(
+        &mut self,
+        batch: &RecordBatch,
+    ) -> Result<Option<Changelog>, RankError<S::Error>> {
         self.input.encode(&self.spec, batch)?;
         self.state
             .resolve(&self.input.keys, &mut self.slots)
@@ -161,12 +170,10 @@ impl<S: KeyedState<Winner>> Top1<S> {
         let survivors = &mut self.survivors;
         survivors.clear();
         if order.prefix_decides() {
-            let prefixes = self.input.sort_keys.prefixes();
+            let keys = &self.input.sort_keys;
             match self.spec.ties {
-                Ties::KeepFirst => {
-                    admit_prefixes(state, &self.slots, prefixes, survivors, u128::lt)
-                }
-                Ties::KeepLast => admit_prefixes(state, &self.slots, prefixes, survivors, u128::le),
+                Ties::KeepFirst => admit_prefixes(state, &self.slots, keys, survivors, u128::lt),
+                Ties::KeepLast => admit_prefixes(state, &self.slots, keys, survivors, u128::le),
             }
         } else {
             let admit_all = !self.spec.losers_stay_losers();
@@ -430,18 +437,16 @@ impl<S: KeyedState<Winner>> Top1<S> {
 fn admit_prefixes<S: KeyedState<Winner>>(
     state: &S,
     slots: &[Slot],
-    prefixes: &[u128],
+    keys: &SortKeys,
     survivors: &mut Vec<u32>,
     wins: impl Fn(&u128, &u128) -> bool,
 ) {
-    for (row, (&slot, prefix)) in slots.iter().zip(prefixes).enumerate() {
-        if state
-            .get(slot)
-            .is_none_or(|winner| wins(prefix, &winner.prefix()))
-        {
+    keys.for_each_prefix(|row, prefix| {
+        let winner = state.get(slots[row]);
+        if winner.is_none_or(|winner| wins(&prefix, &winner.prefix())) {
             survivors.push(row as u32);
         }
-    }
+    });
 }
 
 fn candidate_key<'a>(candidate: &Candidate, rests: &'a [u8]) -> SortKey<'a> {

@@ -225,8 +225,9 @@ fn a_refused_batch_can_be_pushed_again() {
             message.contains("winners") && message.contains("other"),
             "{message}"
         );
-        assert_eq!(ranker.charged_bytes(), used, "general: {general}");
-        assert_eq!(pool.used_bytes(), pool.limit_bytes());
+        // What tables grew by was given back, and perhaps some room that they had before.
+        assert!(ranker.charged_bytes() <= used, "general: {general}");
+        assert_eq!(pool.used_bytes(), other.bytes() + ranker.charged_bytes());
 
         drop(other);
         assert_eq!(

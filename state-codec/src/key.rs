@@ -8,7 +8,7 @@
 use std::hash::BuildHasher;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, FieldRef, Float32Type, Float64Type, Int8Type,
     Int16Type, Int32Type, Int64Type, Time32MillisecondType, TimeUnit, TimestampMillisecondType,
@@ -86,13 +86,15 @@ fn hasher() -> FixedState {
     FixedState::with_seed(0)
 }
 
+/// The hash of a key that is a word.
 #[inline]
-fn hash_word(word: u64) -> u64 {
+pub(crate) fn hash_word(word: u64) -> u64 {
     hasher().hash_one(word)
 }
 
 /// The keys of a batch, one per row, each with a 64-bit hash, in buffers that are reused from batch
-/// to batch.
+/// to batch. One column of 8-byte values is not copied at all: the keys are its memory until they are
+/// cleared or replaced.
 ///
 /// A batch is filled by a [`KeyEncoder`], or from key rows that exist already:
 ///
@@ -107,9 +109,12 @@ fn hash_word(word: u64) -> u64 {
 pub struct KeyBatch {
     form: Form,
     words: Vec<u64>,
+    /// The words of a column that has them in memory as they are, in the place of `words`.
+    shared: Option<ScalarBuffer<u64>>,
     /// Which words are values; `None` if all are. Only in [`Form::Words`].
     validity: Option<NullBuffer>,
     rows: Rows,
+    /// One per row, or none: a word is hashed faster where it is probed than its hash is read.
     hashes: Vec<u64>,
 }
 
@@ -137,12 +142,15 @@ impl KeyBatch {
 
     /// How many keys there are: the batch's rows.
     pub fn len(&self) -> usize {
-        self.hashes.len()
+        match self.form {
+            Form::Words => self.words().len(),
+            Form::Rows => self.rows.len(),
+        }
     }
 
     /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
-        self.hashes.is_empty()
+        self.len() == 0
     }
 
     /// Puts hashes of the caller's in the place of the computed ones, one per row. Equal keys must
@@ -152,7 +160,14 @@ impl KeyBatch {
     ///
     /// If there are not as many hashes as keys.
     pub fn set_hashes(&mut self, hashes: &[u64]) {
-        self.hashes.copy_from_slice(hashes);
+        assert_eq!(hashes.len(), self.len(), "there is one hash per key");
+        self.hashes.clear();
+        self.hashes.extend_from_slice(hashes);
+    }
+
+    /// Forgets the keys, lets go of the batch that they were made of, and keeps the capacity.
+    pub fn clear(&mut self) {
+        self.reset(Form::Rows);
     }
 
     /// Appends the key row of row `i` to `out`.
@@ -164,7 +179,7 @@ impl KeyBatch {
         self.key(i).write_row(out);
     }
 
-    /// Bytes allocated by the buffers.
+    /// Bytes allocated by the buffers; a batch's memory is the batch's.
     pub fn allocated_bytes(&self) -> usize {
         size_of::<u64>() * (self.words.capacity() + self.hashes.capacity())
             + self.rows.allocated_bytes()
@@ -174,22 +189,32 @@ impl KeyBatch {
         match self.form {
             Form::Rows => Key::of_row(self.rows.get(i)),
             Form::Words if self.validity.as_ref().is_some_and(|v| v.is_null(i)) => Key::Null,
-            Form::Words => Key::Word(self.words[i]),
+            Form::Words => Key::Word(self.words()[i]),
         }
     }
 
-    pub(crate) fn hashes(&self) -> &[u64] {
-        &self.hashes
+    fn words(&self) -> &[u64] {
+        self.shared.as_ref().map_or(&self.words, |shared| shared)
     }
 
-    /// The keys as words, if none of them is NULL and they were kept so.
+    pub(crate) fn hash(&self, i: usize) -> u64 {
+        self.hashes
+            .get(i)
+            .copied()
+            .unwrap_or_else(|| self.key(i).hash())
+    }
+
+    /// The keys as words, if they were kept so, none of them is NULL, and their hashes are
+    /// [`hash_word`]'s.
     pub(crate) fn as_words(&self) -> Option<&[u64]> {
-        (self.form == Form::Words && self.validity.is_none()).then_some(&self.words)
+        let plain = self.form == Form::Words && self.validity.is_none() && self.hashes.is_empty();
+        plain.then(|| self.words())
     }
 
-    fn clear(&mut self, form: Form) {
+    fn reset(&mut self, form: Form) {
         self.form = form;
         self.words.clear();
+        self.shared = None;
         self.validity = None;
         self.rows.clear();
         self.hashes.clear();
@@ -204,14 +229,7 @@ impl KeyBatch {
     /// Takes the words of a column; what stands under a NULL does not matter.
     fn set_words(&mut self, words: impl Iterator<Item = u64>, validity: Option<&NullBuffer>) {
         self.words.extend(words);
-        self.hashes
-            .extend(self.words.iter().copied().map(hash_word));
         self.validity = validity.filter(|v| v.null_count() > 0).cloned();
-        if let Some(validity) = &self.validity {
-            for (hash, valid) in self.hashes.iter_mut().zip(validity) {
-                *hash = if valid { *hash } else { Key::Null.hash() };
-            }
-        }
     }
 }
 
@@ -283,7 +301,7 @@ impl KeyEncoder {
         {
             return Ok(());
         }
-        out.clear(Form::Rows);
+        out.reset(Form::Rows);
         if self.columns.is_empty() {
             for _ in 0..rows {
                 out.rows.push(&NO_COLUMNS)?;
@@ -306,12 +324,20 @@ impl KeyEncoder {
             word: impl Fn(T::Native) -> u64,
         ) {
             let array = column.as_primitive::<T>();
-            out.clear(Form::Words);
+            out.reset(Form::Words);
             out.set_words(array.values().iter().map(|&v| word(v)), array.nulls());
+        }
+        /// The column's own memory: its values are words already.
+        fn share<T: ArrowPrimitiveType>(column: &ArrayRef, out: &mut KeyBatch) {
+            let array = column.as_primitive::<T>();
+            out.reset(Form::Words);
+            let memory = array.values().inner().clone();
+            out.shared = Some(ScalarBuffer::new(memory, 0, array.len()));
+            out.validity = array.nulls().filter(|v| v.null_count() > 0).cloned();
         }
         // Narrow integers fill the low bytes of their word; the others are zero, whatever the sign.
         match column.data_type() {
-            DataType::Int64 => take::<Int64Type>(column, out, i64::cast_unsigned),
+            DataType::Int64 => share::<Int64Type>(column, out),
             DataType::Int32 => take::<Int32Type>(column, out, |v| v.cast_unsigned().into()),
             DataType::Int16 => take::<Int16Type>(column, out, |v| v.cast_unsigned().into()),
             DataType::Int8 => take::<Int8Type>(column, out, |v| v.cast_unsigned().into()),
@@ -320,13 +346,13 @@ impl KeyEncoder {
                 take::<Time32MillisecondType>(column, out, |v| v.cast_unsigned().into());
             }
             DataType::Timestamp(TimeUnit::Millisecond, _) => {
-                take::<TimestampMillisecondType>(column, out, i64::cast_unsigned);
+                share::<TimestampMillisecondType>(column, out);
             }
-            DataType::Float64 => take::<Float64Type>(column, out, f64::to_bits),
+            DataType::Float64 => share::<Float64Type>(column, out),
             DataType::Float32 => take::<Float32Type>(column, out, |v| v.to_bits().into()),
             DataType::Boolean => {
                 let array: &BooleanArray = column.as_boolean();
-                out.clear(Form::Words);
+                out.reset(Form::Words);
                 out.set_words(array.values().iter().map(u64::from), array.nulls());
             }
             _ => return false,
@@ -398,8 +424,8 @@ mod tests {
                     column.data_type()
                 );
                 assert_eq!(words.key(i), from_rows.key(i));
+                assert_eq!(words.hash(i), from_rows.hash(i));
             }
-            assert_eq!(words.hashes, from_rows.hashes);
         }
     }
 

@@ -6,7 +6,7 @@
 
 use hashbrown::HashTable;
 
-use crate::key::{Key, KeyBatch};
+use crate::key::{Key, KeyBatch, hash_word};
 
 /// A small integer that stands for one key of a store, for a bundle or for longer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,11 +106,15 @@ impl KeyIndex {
         new.clear();
         slots.reserve(keys.len());
         if let Some(words) = keys.as_words() {
-            let keys = words.iter().zip(keys.hashes());
-            slots.extend(keys.map(|(&word, &hash)| self.word_slot(word, hash, new)));
+            slots.extend(
+                words
+                    .iter()
+                    .map(|&word| self.word_slot(word, hash_word(word), new)),
+            );
             return;
         }
-        for (i, &hash) in keys.hashes().iter().enumerate() {
+        for i in 0..keys.len() {
+            let hash = keys.hash(i);
             slots.push(match keys.key(i) {
                 Key::Word(word) => self.word_slot(word, hash, new),
                 Key::Row(row) => self.row_slot(row, hash, new),

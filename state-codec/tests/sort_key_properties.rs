@@ -414,12 +414,16 @@ proptest! {
         let mut keys = SortKeys::default();
         order.encode(&case.columns, &mut keys);
         prop_assert_eq!(keys.len(), case.rows.len());
+        let mut visited = Vec::new();
+        keys.for_each_prefix(|i, prefix| visited.push((i, prefix)));
+        let expected_visits: Vec<_> = (0..keys.len()).map(|i| (i, keys.get(i).prefix)).collect();
+        prop_assert_eq!(visited, expected_visits);
         for (i, a) in case.rows.iter().enumerate() {
             for (j, b) in case.rows.iter().enumerate() {
                 let found = order.compare(keys.get(i), keys.get(j));
                 prop_assert_eq!(found, expected(&case, a, b), "{:?} and {:?}", a, b);
                 if order.prefix_decides() {
-                    prop_assert_eq!(found, keys.prefixes()[i].cmp(&keys.prefixes()[j]));
+                    prop_assert_eq!(found, keys.get(i).prefix.cmp(&keys.get(j).prefix));
                     prop_assert!(keys.get(i).rest.is_empty());
                 }
             }

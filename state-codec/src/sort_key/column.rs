@@ -4,6 +4,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, LargeBinaryArray,
     LargeStringArray, StringArray, StringViewArray,
 };
+use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type,
     Int16Type, Int32Type, Int64Type, Time32MillisecondType, TimeUnit, TimestampMicrosecondType,
@@ -73,6 +74,22 @@ pub(super) fn number_column(kind: Kind, array: &ArrayRef, sink: impl NumberSink)
         }
         Kind::Null | Kind::Bytes => unreachable!("a column without numbers"),
     }
+}
+
+/// The memory of a column whose values are 8-byte integers, as their bits.
+pub(super) fn int64_memory(array: &ArrayRef) -> Option<ScalarBuffer<u64>> {
+    fn of<T: ArrowPrimitiveType>(array: &ArrayRef) -> ScalarBuffer<u64> {
+        let values = array.as_primitive::<T>().values();
+        ScalarBuffer::new(values.inner().clone(), 0, values.len())
+    }
+    Some(match array.data_type() {
+        DataType::Int64 => of::<Int64Type>(array),
+        DataType::Timestamp(TimeUnit::Second, _) => of::<TimestampSecondType>(array),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => of::<TimestampMillisecondType>(array),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => of::<TimestampMicrosecondType>(array),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => of::<TimestampNanosecondType>(array),
+        _ => return None,
+    })
 }
 
 fn values<T: ArrowPrimitiveType>(array: &ArrayRef) -> impl Iterator<Item = T::Native> {

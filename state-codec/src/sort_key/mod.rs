@@ -6,7 +6,7 @@ mod term; // one column of the order: what its values look like in a key
 use std::cmp::Ordering;
 
 use arrow::array::{Array, ArrayRef};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, FieldRef};
 
 use self::column::{BytesColumn, NumberSink, number_column};
@@ -230,11 +230,26 @@ impl SortOrder {
                 term.data_type,
             );
         }
-        if self.fits_prefix() {
+        if let Some(words) = self.words_of(columns) {
+            out.words = Some(words);
+        } else if self.fits_prefix() {
             self.encode_prefixes(columns, rows, &mut out.prefixes);
         } else {
             self.encode_bytes(columns, rows, out);
         }
+    }
+
+    /// The prefixes as the memory of the only column, if they can be seen so.
+    fn words_of(&self, columns: &[ArrayRef]) -> Option<Words> {
+        let [term] = &self.terms[..] else {
+            return None;
+        };
+        let array = &columns[term.column];
+        let numbers = column::int64_memory(array).filter(|_| array.null_count() == 0)?;
+        Some(Words {
+            numbers,
+            place: term.place().of_signed(),
+        })
     }
 
     fn encode_prefixes(&self, columns: &[ArrayRef], rows: usize, prefixes: &mut Vec<u128>) {
@@ -257,6 +272,7 @@ impl SortOrder {
             prefixes,
             bytes,
             ends,
+            ..
         } = out;
         let fixed: usize = self.terms.iter().map(Term::least_bytes).sum();
         ends.resize(rows, fixed);
@@ -325,6 +341,7 @@ impl SortOrder {
         row: &[u8],
         out: &mut SortKeys,
     ) -> Result<(), DecodeError> {
+        out.own_prefixes();
         if self.fits_prefix() {
             let mut prefix = 0;
             for term in &self.terms {
@@ -565,21 +582,34 @@ impl SortKey<'_> {
 #[derive(Clone, Debug, Default)]
 pub struct SortKeys {
     prefixes: Vec<u128>,
+    /// In the place of `prefixes`, where they are made of a column's memory as it is.
+    words: Option<Words>,
     /// The keys one after the other, beginnings included; unused if they fit in the prefixes.
     bytes: Vec<u8>,
     /// Where each key ends in `bytes`; empty if they fit in the prefixes.
     ends: Vec<usize>,
 }
 
+/// The prefixes of a batch whose order is one column of 8-byte integers, none of them NULL in it: prefix
+/// `i` is `constant ^ numbers[i] << shift`. The numbers are the column's own memory, so that encoding
+/// costs nothing and comparing reads half as much.
+#[derive(Clone, Debug)]
+struct Words {
+    numbers: ScalarBuffer<u64>,
+    place: term::Place,
+}
+
 impl SortKeys {
     /// The number of keys.
     pub fn len(&self) -> usize {
-        self.prefixes.len()
+        self.words
+            .as_ref()
+            .map_or(self.prefixes.len(), |words| words.numbers.len())
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.prefixes.is_empty()
+        self.len() == 0
     }
 
     /// Key `i`.
@@ -589,6 +619,10 @@ impl SortKeys {
     /// If there is no such key.
     #[inline]
     pub fn get(&self, i: usize) -> SortKey<'_> {
+        if let Some(words) = &self.words {
+            let prefix = words.place.of(words.numbers[i].into());
+            return SortKey { prefix, rest: &[] };
+        }
         let prefix = self.prefixes[i];
         let rest = match self.ends.get(i) {
             None => &[],
@@ -600,20 +634,53 @@ impl SortKeys {
         SortKey { prefix, rest }
     }
 
-    /// The prefixes of all keys, in order.
+    /// Calls `visit` with the number and the prefix of each key, in order. Faster than
+    /// [`get`](Self::get) for each: the loop is made for the way in which the keys are kept.
     #[inline]
-    pub fn prefixes(&self) -> &[u128] {
-        &self.prefixes
+    pub fn for_each_prefix(&self, mut visit: impl FnMut(usize, u128)) {
+        let Some(Words { numbers, place }) = &self.words else {
+            for (i, &prefix) in self.prefixes.iter().enumerate() {
+                visit(i, prefix);
+            }
+            return;
+        };
+        let constant = place.constant;
+        match place.shift {
+            64 => {
+                for (i, &number) in numbers.iter().enumerate() {
+                    visit(i, constant ^ (u128::from(number) << 64));
+                }
+            }
+            56 => {
+                for (i, &number) in numbers.iter().enumerate() {
+                    visit(i, constant ^ (u128::from(number) << 56));
+                }
+            }
+            _ => {
+                for (i, &number) in numbers.iter().enumerate() {
+                    visit(i, place.of(number.into()));
+                }
+            }
+        }
     }
 
-    /// Forgets the keys and keeps the capacity.
+    /// Forgets the keys, lets go of the batch that they were made of, and keeps the capacity.
     pub fn clear(&mut self) {
         self.prefixes.clear();
+        self.words = None;
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// The bytes allocated, used or not.
+    /// Turns prefixes that are a column's memory into a list that can grow.
+    fn own_prefixes(&mut self) {
+        if let Some(Words { numbers, place }) = self.words.take() {
+            let prefixes = numbers.iter().map(|&number| place.of(number.into()));
+            self.prefixes.extend(prefixes);
+        }
+    }
+
+    /// The bytes allocated, used or not; a batch's memory is the batch's.
     pub fn allocated_bytes(&self) -> usize {
         self.prefixes.capacity() * size_of::<u128>()
             + self.bytes.capacity()

@@ -83,6 +83,15 @@ impl Place {
     pub(super) fn of(self, number: u128) -> u128 {
         self.constant ^ (number << self.shift)
     }
+
+    /// The same for the bits of an `i64` in the place of the number that orders as it does.
+    pub(super) fn of_signed(self) -> Self {
+        let sign = int64(0);
+        Self {
+            constant: self.of(sign),
+            shift: self.shift,
+        }
+    }
 }
 
 /// How the values of a column are written.
