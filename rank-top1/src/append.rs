@@ -173,6 +173,9 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
             }
         }
         self.payload.clear();
+        if self.admitted.is_empty() {
+            return Ok(());
+        }
         let select = Select::Indices(&self.admitted);
         Ok(self
             .spec
