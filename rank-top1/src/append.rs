@@ -155,6 +155,13 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
         Ok(self.unwritten.take())
     }
 
+    pub(crate) fn abandon(&mut self) {
+        if self.unwritten.is_none() {
+            self.forget_bundle();
+            self.state.abandon_bundle();
+        }
+    }
+
     /// Collects and encodes the rows that their partition, as it is in state, would keep. Fails
     /// before anything has changed.
     fn admit(&mut self, batch: &RecordBatch) -> Result<(), RankError<S::Error>> {

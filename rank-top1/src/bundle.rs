@@ -70,6 +70,13 @@ impl<C> Changes<C> {
         position
     }
 
+    /// Takes the newest change back.
+    pub(crate) fn pop(&mut self) {
+        let slot = self.slots.pop().expect("there is a change to take back");
+        self.positions[slot.index()] = UNCHANGED;
+        self.changes.pop();
+    }
+
     /// The changes, in the order in which the partitions were first changed.
     pub(crate) fn as_slice(&self) -> &[C] {
         &self.changes

@@ -1,6 +1,7 @@
 //! A batch, checked and encoded: what both rankers do before they look at state.
 
 use arrow::array::{Array, RecordBatch};
+use arrow::datatypes::DataType;
 use state_codec::{EncodeError, KeyBatch, SortKeys};
 
 use crate::error::BatchError;
@@ -42,9 +43,7 @@ pub(crate) fn check(spec: &RankSpec, batch: &RecordBatch) -> Result<(), BatchErr
         });
     }
     let schema = batch.schema_ref();
-    if std::sync::Arc::ptr_eq(schema, &spec.schema) {
-        return Ok(());
-    }
+    let same = std::sync::Arc::ptr_eq(schema, &spec.schema);
     let (expected, found) = (spec.schema.fields(), schema.fields());
     if expected.len() != found.len() {
         return Err(BatchError::ColumnCount {
@@ -53,7 +52,7 @@ pub(crate) fn check(spec: &RankSpec, batch: &RecordBatch) -> Result<(), BatchErr
         });
     }
     for (index, (expected, found)) in expected.iter().zip(found).enumerate() {
-        if expected.name() != found.name() || expected.data_type() != found.data_type() {
+        if !same && (expected.name() != found.name() || expected.data_type() != found.data_type()) {
             return Err(BatchError::Column {
                 index,
                 expected: expected.name().clone(),
@@ -62,12 +61,17 @@ pub(crate) fn check(spec: &RankSpec, batch: &RecordBatch) -> Result<(), BatchErr
                 found_type: Box::new(found.data_type().clone()),
             });
         }
-        let nulls = batch.column(index).logical_null_count();
-        if !expected.is_nullable() && nulls > 0 {
-            return Err(BatchError::Null {
-                column: expected.name().clone(),
-                nulls,
-            });
+        // A batch holds its own schema's promise, but for NULLs among the values of a dictionary.
+        let promised =
+            !found.is_nullable() && !matches!(found.data_type(), DataType::Dictionary(..));
+        if !expected.is_nullable() && !promised {
+            let nulls = batch.column(index).logical_null_count();
+            if nulls > 0 {
+                return Err(BatchError::Null {
+                    column: expected.name().clone(),
+                    nulls,
+                });
+            }
         }
     }
     Ok(())

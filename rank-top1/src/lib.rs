@@ -5,6 +5,7 @@ mod bundle; // which partitions a bundle touched, and in which order
 mod changelog; // what a ranker emits
 mod error; // what can go wrong after the specification was accepted
 mod input; // a batch, checked and encoded
+mod kept; // the rows that lead in a bundle
 mod ranked; // the rows of a partition as they are kept and stored
 mod ranker; // one operator type over both rankers
 mod spec; // what is ranked, and how

@@ -21,7 +21,7 @@ use crate::top1::Top1;
 ///   `-D` of the row that falls out before `+I` of the new one.
 /// - Mini-batch mode emits at [`flush`](Self::flush), per partition, the difference between the last
 ///   flush and this one, in the order in which the partitions were first touched. Between two
-///   flushes it holds the rows that lead.
+///   flushes it holds the rows that lead, as bytes, and nothing else of the batches.
 ///
 /// A batch that is refused has changed nothing and can be pushed again.
 ///
@@ -114,11 +114,23 @@ impl<B: StateBackend> Ranker<B> {
     ///
     /// # Errors
     ///
-    /// [`RankError`]; the mini-batch is still there and can be flushed again.
+    /// [`RankError`]; the mini-batch is still there and can be flushed again. That cannot help where the
+    /// changes do not fit into columns of the declared types ([`RankError::Output`] or
+    /// [`RankError::Decode`]: a dictionary with more values than its keys can count): then
+    /// [`abandon`](Self::abandon) the mini-batch and push its rows again with more flushes.
     pub fn flush(&mut self) -> Result<Option<Changelog>, RankError<B::Error>> {
         match &mut self.ranker {
             Either::Top1(top1) => top1.flush(),
             Either::Append(append) => append.flush(),
+        }
+    }
+
+    /// Drops the rows that were pushed since the last flush; the state is as it was then. Does nothing
+    /// after [`RankError::Write`], where a flush has to finish what it began.
+    pub fn abandon(&mut self) {
+        match &mut self.ranker {
+            Either::Top1(top1) => top1.abandon(),
+            Either::Append(append) => append.abandon(),
         }
     }
 

@@ -3,39 +3,42 @@
 //! A batch is encoded and resolved as a whole, then *admitted*: each row is compared with its
 //! partition's winner through a shared reference. A row that loses there loses for good, since
 //! winners only improve; it has cost a probe and a comparison. The survivors are walked in order.
-//! Winners of the bundle stay row numbers of its batches; only those that the bundle leaves behind
-//! are encoded.
+//! Until the batch has been walked its winners are row numbers; only those that it leaves behind are
+//! encoded.
 //!
 //! **Invariant:** nothing in the store changes before all that can be refused has succeeded: the
-//! encoding, the memory claim and the assembly of the output.
+//! encoding, the memory claim and the assembly of the output. A refused batch leaves the bundle of
+//! the batches before it as it was.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
-use arrow::compute::{interleave, interleave_record_batch, take_record_batch};
-use arrow::datatypes::DataType;
-use arrow::error::ArrowError;
-use state_codec::{KeyedState, Rows, Select, Slot, SortKey, SortKeys};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::compute::interleave;
+use state_codec::{EncodeError, KeyedState, Select, Slot, SortKey, SortKeys};
 
 use crate::bundle::Changes;
 use crate::changelog::{Changelog, RowKind};
 use crate::error::RankError;
 use crate::input::{self, Input};
+use crate::kept::Kept;
 use crate::ranked::Winner;
 use crate::spec::{Emit, RankSpec, Ties};
-
-/// Rows of a mini-batch that have lost since and are not worth a compaction.
-const STALE_ROWS_TOLERATED: usize = 8192;
 
 /// The winner that a bundle has found for a partition so far.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    /// Its batch among those of the bundle, and its row there.
-    batch: u32,
-    row: u32,
     prefix: u128,
-    /// Where the rest of its sort key stands in `Top1::rests`.
-    rest: (usize, usize),
+    place: Place,
+}
+
+/// Where a candidate's row and the rest of its sort key are.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// In the batch that is being walked, in this row.
+    Batch(u32),
+    /// Among the rows that the bundle keeps, under this number.
+    Kept(u32),
 }
 
 /// What immediate mode emits for a batch, as it is found.
@@ -75,11 +78,14 @@ pub(crate) struct Top1<S> {
     slots: Vec<Slot>,
     survivors: Vec<u32>,
     candidates: Changes<Candidate>,
-    /// The batches that hold the candidates.
-    batches: Vec<RecordBatch>,
-    rests: Vec<u8>,
+    /// The candidates that the batch being walked has brought, with what they took the place of.
+    overtaken: Vec<(usize, Option<Candidate>)>,
+    /// The rows of those candidates.
+    leaders: Vec<u32>,
+    kept: Kept,
+    /// What the running bundle has claimed of the memory budget for `kept`.
+    claimed_bytes: usize,
     log: Log,
-    payload: Rows,
     /// Changes whose state a failed write has left unwritten.
     unwritten: Option<Changelog>,
 }
@@ -93,10 +99,11 @@ impl<S: KeyedState<Winner>> Top1<S> {
             slots: Vec::new(),
             survivors: Vec::new(),
             candidates: Changes::default(),
-            batches: Vec::new(),
-            rests: Vec::new(),
+            overtaken: Vec::new(),
+            leaders: Vec::new(),
+            kept: Kept::default(),
+            claimed_bytes: 0,
             log: Log::default(),
-            payload: Rows::new(),
             unwritten: None,
         }
     }
@@ -131,13 +138,11 @@ impl<S: KeyedState<Winner>> Top1<S> {
             .resolve(&self.input.keys, &mut self.slots)
             .map_err(RankError::State)?;
         self.admit();
+        self.walk();
         match self.spec.emit {
             Emit::Immediate => {
-                if !self.survivors.is_empty() {
-                    self.walk(0);
-                    self.batches.push(batch.clone());
-                }
-                let closed = self.flush();
+                let encoded = self.keep_leaders(batch).map_err(RankError::from);
+                let closed = encoded.and_then(|()| self.close(batch.columns()));
                 if closed.is_err() && self.unwritten.is_none() {
                     self.forget_bundle();
                     self.state.abandon_bundle();
@@ -145,19 +150,41 @@ impl<S: KeyedState<Winner>> Top1<S> {
                 closed
             }
             Emit::MiniBatch => {
-                self.candidates.touch(&self.slots);
-                if !self.survivors.is_empty() {
-                    self.walk(self.batches.len());
-                    self.keep_candidates_of(batch);
+                let encoded = self.keep_leaders(batch).map_err(RankError::from);
+                if let Err(refused) = encoded.and_then(|()| self.claim_kept()) {
+                    self.undo_walk();
+                    return Err(refused);
                 }
+                self.candidates.touch(&self.slots);
+                self.drop_overtaken();
                 Ok(None)
             }
         }
     }
 
     pub(crate) fn flush(&mut self) -> Result<Option<Changelog>, RankError<S::Error>> {
+        self.close(&[])
+    }
+
+    pub(crate) fn abandon(&mut self) {
+        if self.unwritten.is_none() {
+            self.forget_bundle();
+            self.state.abandon_bundle();
+        }
+    }
+
+    /// Settles the bundle, unless that was done and only the write is missing, and writes it.
+    fn close(&mut self, columns: &[ArrayRef]) -> Result<Option<Changelog>, RankError<S::Error>> {
         if self.unwritten.is_none() && !self.candidates.is_empty() {
-            self.unwritten = Some(self.settle()?);
+            let changelog = match self.spec.emit {
+                Emit::Immediate => self.assemble_log(columns)?,
+                Emit::MiniBatch => self.assemble_net_changes()?,
+            };
+            self.state
+                .claim(self.growth_bytes())
+                .map_err(RankError::State)?;
+            self.commit();
+            self.unwritten = Some(changelog);
         }
         self.state.end_bundle().map_err(RankError::Write)?;
         self.forget_bundle();
@@ -188,7 +215,7 @@ impl<S: KeyedState<Winner>> Top1<S> {
     }
 
     /// Finds the winner among the survivors of each partition, in arrival order.
-    fn walk(&mut self, batch: usize) {
+    fn walk(&mut self) {
         let Self {
             spec,
             state,
@@ -196,7 +223,8 @@ impl<S: KeyedState<Winner>> Top1<S> {
             slots,
             survivors,
             candidates,
-            rests,
+            overtaken,
+            kept,
             log,
             ..
         } = self;
@@ -205,207 +233,185 @@ impl<S: KeyedState<Winner>> Top1<S> {
         for &row in survivors.iter() {
             let slot = slots[row as usize];
             let key = input.sort_keys.get(row as usize);
-            let known = candidates.position(slot);
-            match known {
-                Some(position) => {
-                    let incumbent = candidates.as_slice()[position];
-                    let (start, end) = incumbent.rest;
-                    let incumbent_key = SortKey {
-                        prefix: incumbent.prefix,
-                        rest: &rests[start..end],
-                    };
-                    if !beats(spec, key, incumbent_key) {
-                        continue;
-                    }
-                    if immediate {
-                        if spec.update_before {
-                            log.push(RowKind::UpdateBefore, (0, incumbent.row as usize));
-                        }
-                        log.push(RowKind::UpdateAfter, (0, row as usize));
-                    }
-                }
-                None => {
-                    let stored = state.get(slot);
-                    if let Some(winner) = stored
-                        && recheck
-                        && !beats(spec, key, winner.sort_key(&spec.order))
-                    {
-                        continue;
-                    }
-                    if immediate && stored.is_some() {
-                        if spec.update_before {
-                            log.retract_stored(slot);
-                        }
-                        log.push(RowKind::UpdateAfter, (0, row as usize));
-                    } else if immediate {
-                        log.push(RowKind::Insert, (0, row as usize));
-                    }
-                }
-            }
-            let rest = (rests.len(), rests.len() + key.rest.len());
-            rests.extend_from_slice(key.rest);
             let candidate = Candidate {
-                batch: batch as u32,
-                row,
                 prefix: key.prefix,
-                rest,
+                place: Place::Batch(row),
             };
-            match known {
-                Some(position) => candidates.as_mut_slice()[position] = candidate,
-                None => {
-                    candidates.push(slot, candidate);
+            let Some(position) = candidates.position(slot) else {
+                let stored = state.get(slot);
+                if let Some(winner) = stored
+                    && recheck
+                    && !beats(spec, key, winner.sort_key(&spec.order))
+                {
+                    continue;
                 }
-            }
-        }
-    }
-
-    /// Keeps of a mini-batch's new batch the rows that lead now, and drops the others.
-    fn keep_candidates_of(&mut self, batch: &RecordBatch) {
-        let number = self.batches.len() as u32;
-        let mut leading: Vec<(usize, u32)> = Vec::new();
-        for &row in &self.survivors {
-            if let Some(position) = self.candidates.position(self.slots[row as usize]) {
-                let candidate = self.candidates.as_slice()[position];
-                if candidate.batch == number && candidate.row == row {
-                    leading.push((position, row));
+                if immediate && stored.is_some() {
+                    if spec.update_before {
+                        log.retract_stored(slot);
+                    }
+                    log.push(RowKind::UpdateAfter, (0, row as usize));
+                } else if immediate {
+                    log.push(RowKind::Insert, (0, row as usize));
                 }
-            }
-        }
-        if leading.is_empty() {
-            return;
-        }
-        let rows = UInt32Array::from_iter_values(leading.iter().map(|&(_, row)| row));
-        // A batch that leads in each of its rows, or that cannot be thinned out, is kept as it is.
-        if leading.len() < batch.num_rows()
-            && let Ok(thinned) = take_record_batch(batch, &rows)
-        {
-            for (row, &(position, _)) in leading.iter().enumerate() {
-                self.candidates.as_mut_slice()[position].row = row as u32;
-            }
-            self.batches.push(without_foreign_views(thinned));
-        } else {
-            self.batches.push(batch.clone());
-        }
-        self.drop_stale_rows();
-    }
-
-    /// Copies the leading rows of the bundle together once most that is kept has lost.
-    fn drop_stale_rows(&mut self) {
-        let kept: usize = self.batches.iter().map(RecordBatch::num_rows).sum();
-        let leading = self.candidates.as_slice().len();
-        if kept <= 2 * leading + STALE_ROWS_TOLERATED {
-            return;
-        }
-        let Ok(together) = self.gather() else {
-            return;
-        };
-        let old_rests = std::mem::take(&mut self.rests);
-        for (row, candidate) in self.candidates.as_mut_slice().iter_mut().enumerate() {
-            let (start, end) = candidate.rest;
-            candidate.rest = (self.rests.len(), self.rests.len() + end - start);
-            self.rests.extend_from_slice(&old_rests[start..end]);
-            (candidate.batch, candidate.row) = (0, row as u32);
-        }
-        self.batches = vec![together];
-    }
-
-    /// The candidates' rows as one batch, in the order in which their partitions first changed.
-    fn gather(&self) -> Result<RecordBatch, ArrowError> {
-        let batches: Vec<&RecordBatch> = self.batches.iter().collect();
-        let candidates = self.candidates.as_slice().iter();
-        let rows: Vec<_> = candidates
-            .map(|c| (c.batch as usize, c.row as usize))
-            .collect();
-        interleave_record_batch(&batches, &rows)
-    }
-
-    /// Puts the candidates into state and returns what that changes. On error nothing has changed.
-    fn settle(&mut self) -> Result<Changelog, RankError<S::Error>> {
-        self.payload.clear();
-        let gathered;
-        let columns = match self.spec.emit {
-            Emit::Immediate => {
-                let candidates = self.candidates.as_slice().iter();
-                let rows: Vec<u32> = candidates.map(|candidate| candidate.row).collect();
-                let columns = self.batches[0].columns();
-                self.spec
-                    .layout
-                    .encode_into(columns, Select::Indices(&rows), &mut self.payload)?;
-                columns
-            }
-            Emit::MiniBatch => {
-                gathered = self.gather().map_err(RankError::Output)?;
-                let columns = gathered.columns();
-                self.spec
-                    .layout
-                    .encode_into(columns, Select::All, &mut self.payload)?;
-                self.log_net_changes();
-                columns
-            }
-        };
-        let changelog = self.assemble(columns);
-        if self.spec.emit == Emit::MiniBatch {
-            self.log.clear();
-        }
-        let changelog = changelog?;
-        self.state
-            .claim(self.growth_bytes())
-            .map_err(RankError::State)?;
-        self.commit();
-        Ok(changelog)
-    }
-
-    /// Logs what a mini-batch has changed, sources being the candidates' positions.
-    fn log_net_changes(&mut self) {
-        let slots: Vec<Slot> = self.candidates.iter().map(|(slot, _)| slot).collect();
-        for position in self.candidates.in_touch_order() {
-            if self.state.get(slots[position]).is_none() {
-                self.log.push(RowKind::Insert, (0, position));
+                overtaken.push((candidates.push(slot, candidate), None));
+                continue;
+            };
+            let incumbent = &mut candidates.as_mut_slice()[position];
+            let incumbent_key = match incumbent.place {
+                Place::Batch(row) => input.sort_keys.get(row as usize),
+                Place::Kept(number) => SortKey {
+                    prefix: incumbent.prefix,
+                    rest: kept.rest(number),
+                },
+            };
+            if !beats(spec, key, incumbent_key) {
                 continue;
             }
-            if self.spec.update_before {
-                self.log.retract_stored(slots[position]);
+            match incumbent.place {
+                Place::Kept(_) => overtaken.push((position, Some(*incumbent))),
+                // A bundle of immediate mode is one batch.
+                Place::Batch(before) if immediate => {
+                    if spec.update_before {
+                        log.push(RowKind::UpdateBefore, (0, before as usize));
+                    }
+                    log.push(RowKind::UpdateAfter, (0, row as usize));
+                }
+                Place::Batch(_) => {}
             }
-            self.log.push(RowKind::UpdateAfter, (0, position));
+            *incumbent = candidate;
         }
     }
 
-    /// The logged changes: those of the input are taken from `columns`, only stored winners that go
-    /// are decoded.
-    fn assemble(&self, columns: &[ArrayRef]) -> Result<Changelog, RankError<S::Error>> {
-        let order = &self.spec.order;
-        let stored = |&slot: &Slot| {
+    /// Encodes the rows that lead at the end of the walk. On error they are still in the batch.
+    fn keep_leaders(&mut self, batch: &RecordBatch) -> Result<(), EncodeError> {
+        if self.overtaken.is_empty() {
+            return Ok(());
+        }
+        let candidates = self.candidates.as_mut_slice();
+        self.leaders.clear();
+        for (position, _) in &self.overtaken {
+            let Place::Batch(row) = candidates[*position].place else {
+                unreachable!("a candidate that the walk has brought is in its batch");
+            };
+            self.leaders.push(row);
+        }
+        let select = Select::Indices(&self.leaders);
+        self.spec
+            .layout
+            .encode_into(batch.columns(), select, &mut self.kept.rows)?;
+        for (&row, (position, _)) in self.leaders.iter().zip(&self.overtaken) {
+            let number = self.kept.len() as u32;
+            let key = self.input.sort_keys.get(row as usize);
+            self.kept.push_rest(key.rest);
+            candidates[*position].place = Place::Kept(number);
+        }
+        Ok(())
+    }
+
+    /// Claims what a mini-batch has come to keep of its input.
+    fn claim_kept(&mut self) -> Result<(), RankError<S::Error>> {
+        let held_bytes = self.kept.allocated_bytes();
+        if held_bytes > self.claimed_bytes {
             self.state
-                .get(slot)
-                .expect("a winner that is retracted is in state")
-                .row(order)
-        };
-        let stored: Vec<&[u8]> = self.log.retracted.iter().map(stored).collect();
+                .claim(held_bytes - self.claimed_bytes)
+                .map_err(RankError::State)?;
+            self.claimed_bytes = held_bytes;
+        }
+        Ok(())
+    }
+
+    /// Puts back what the walk has changed.
+    fn undo_walk(&mut self) {
+        for (position, before) in self.overtaken.drain(..).rev() {
+            if let Place::Kept(number) = self.candidates.as_slice()[position].place {
+                self.kept.lose(number);
+            }
+            match before {
+                Some(candidate) => self.candidates.as_mut_slice()[position] = candidate,
+                None => self.candidates.pop(),
+            }
+        }
+    }
+
+    /// Drops the rows that have lost, once they are most that is kept.
+    fn drop_overtaken(&mut self) {
+        for (_, before) in self.overtaken.drain(..) {
+            if let Some(Place::Kept(number)) = before.map(|candidate| candidate.place) {
+                self.kept.lose(number);
+            }
+        }
+        let candidates = self.candidates.as_mut_slice().iter_mut();
+        let numbers = candidates.filter_map(|candidate| match &mut candidate.place {
+            Place::Kept(number) => Some(number),
+            Place::Batch(_) => None,
+        });
+        self.kept.compact(numbers);
+    }
+
+    /// The logged changes of a batch: those of the input are taken from `columns`, only stored winners
+    /// that go are decoded.
+    fn assemble_log(&self, columns: &[ArrayRef]) -> Result<Changelog, RankError<S::Error>> {
+        let stored = self.log.retracted.iter();
+        let stored: Vec<&[u8]> = stored.map(|&slot| self.stored_row(slot)).collect();
         let stored = self.spec.layout.decode(&stored)?;
         let mut output = Vec::with_capacity(columns.len() + 1);
         for (new, old) in columns.iter().zip(&stored) {
             let column = interleave(&[new, old], &self.log.sources).map_err(RankError::Output)?;
             output.push(column);
         }
-        if self.spec.output_rank {
-            output.push(std::sync::Arc::new(arrow::array::Int64Array::from_value(
-                1,
-                self.log.kinds.len(),
-            )));
+        self.changelog(output, self.log.kinds.clone())
+    }
+
+    /// What a mini-batch has changed, in the order in which the partitions were first touched.
+    fn assemble_net_changes(&self) -> Result<Changelog, RankError<S::Error>> {
+        let candidates: Vec<(Slot, &[u8])> = self
+            .candidates
+            .iter()
+            .map(|(slot, candidate)| (slot, self.kept.row(kept_number(candidate))))
+            .collect();
+        let mut kinds = Vec::with_capacity(2 * candidates.len());
+        let mut rows: Vec<&[u8]> = Vec::with_capacity(2 * candidates.len());
+        for position in self.candidates.in_touch_order() {
+            let (slot, row) = candidates[position];
+            let kind = if self.state.get(slot).is_none() {
+                RowKind::Insert
+            } else {
+                if self.spec.update_before {
+                    kinds.push(RowKind::UpdateBefore);
+                    rows.push(self.stored_row(slot));
+                }
+                RowKind::UpdateAfter
+            };
+            kinds.push(kind);
+            rows.push(row);
         }
-        let batch = RecordBatch::try_new(self.spec.output_schema.clone(), output);
-        Ok(Changelog::new(
-            batch.map_err(RankError::Output)?,
-            self.log.kinds.clone(),
-        ))
+        self.changelog(self.spec.layout.decode(&rows)?, kinds)
+    }
+
+    fn stored_row(&self, slot: Slot) -> &[u8] {
+        let winner = self.state.get(slot);
+        let winner = winner.expect("a winner that is retracted is in state");
+        winner.row(&self.spec.order)
+    }
+
+    fn changelog(
+        &self,
+        mut columns: Vec<ArrayRef>,
+        kinds: Vec<RowKind>,
+    ) -> Result<Changelog, RankError<S::Error>> {
+        if self.spec.output_rank {
+            columns.push(Arc::new(Int64Array::from_value(1, kinds.len())));
+        }
+        let batch = RecordBatch::try_new(self.spec.output_schema.clone(), columns);
+        Ok(Changelog::new(batch.map_err(RankError::Output)?, kinds))
     }
 
     /// Bytes by which the candidates are larger than the winners that they replace, at most.
     fn growth_bytes(&self) -> usize {
-        let candidates = self.candidates.iter().zip(self.payload.iter());
+        let candidates = self.candidates.iter();
         candidates
-            .map(|((slot, candidate), row)| {
-                let key = candidate_key(candidate, &self.rests);
+            .map(|(slot, candidate)| {
+                let (row, key) = row_and_key(&self.kept, candidate);
                 let old = self.state.get(slot).map_or(0, Winner::heap_bytes);
                 Winner::bytes_needed(&self.spec.order, row, key).saturating_sub(old)
             })
@@ -414,8 +420,8 @@ impl<S: KeyedState<Winner>> Top1<S> {
 
     fn commit(&mut self) {
         let order = &self.spec.order;
-        for ((slot, candidate), row) in self.candidates.iter().zip(self.payload.iter()) {
-            let key = candidate_key(candidate, &self.rests);
+        for (slot, candidate) in self.candidates.iter() {
+            let (row, key) = row_and_key(&self.kept, candidate);
             match self.state.get_mut(slot) {
                 Some(winner) => winner.replace(order, row, key),
                 None => self.state.put(slot, Winner::new(order, row, key)),
@@ -425,11 +431,28 @@ impl<S: KeyedState<Winner>> Top1<S> {
 
     fn forget_bundle(&mut self) {
         self.candidates.clear();
-        self.batches.clear();
-        self.rests.clear();
+        self.overtaken.clear();
+        self.kept.clear();
+        self.claimed_bytes = 0;
         self.log.clear();
-        self.payload.clear();
     }
+}
+
+/// The number of a candidate between batches.
+fn kept_number(candidate: &Candidate) -> u32 {
+    match candidate.place {
+        Place::Kept(number) => number,
+        Place::Batch(_) => unreachable!("a batch that was walked has its leaders kept"),
+    }
+}
+
+fn row_and_key<'a>(kept: &'a Kept, candidate: &Candidate) -> (&'a [u8], SortKey<'a>) {
+    let number = kept_number(candidate);
+    let key = SortKey {
+        prefix: candidate.prefix,
+        rest: kept.rest(number),
+    };
+    (kept.row(number), key)
 }
 
 /// Collects the rows whose prefix beats their partition's winner. They are pushed behind a branch:
@@ -449,14 +472,6 @@ fn admit_prefixes<S: KeyedState<Winner>>(
     });
 }
 
-fn candidate_key<'a>(candidate: &Candidate, rests: &'a [u8]) -> SortKey<'a> {
-    let (start, end) = candidate.rest;
-    SortKey {
-        prefix: candidate.prefix,
-        rest: &rests[start..end],
-    }
-}
-
 /// Whether a row that arrives takes the place of the incumbent.
 #[inline]
 fn beats(spec: &RankSpec, arriving: SortKey<'_>, incumbent: SortKey<'_>) -> bool {
@@ -465,18 +480,4 @@ fn beats(spec: &RankSpec, arriving: SortKey<'_>, incumbent: SortKey<'_>) -> bool
         Ordering::Equal => spec.ties == Ties::KeepLast,
         Ordering::Greater => false,
     }
-}
-
-/// A batch that was taken from another shares the buffers that its string views point into, all of
-/// them; this copies what the views show.
-fn without_foreign_views(batch: RecordBatch) -> RecordBatch {
-    let columns = batch.columns().iter().map(|column| -> ArrayRef {
-        match column.data_type() {
-            DataType::Utf8View => std::sync::Arc::new(column.as_string_view().gc()),
-            DataType::BinaryView => std::sync::Arc::new(column.as_binary_view().gc()),
-            _ => column.clone(),
-        }
-    });
-    RecordBatch::try_new(batch.schema(), columns.collect())
-        .expect("columns of the same types and lengths make a batch of the same schema")
 }
