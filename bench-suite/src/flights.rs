@@ -12,7 +12,7 @@ use arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::errors::ParquetError;
 use rank_top1::{OrderBy, RankSpec, RowKind, SpecError};
@@ -161,8 +161,8 @@ pub struct RecordedChangelog {
     pub rows: RecordBatch,
 }
 
-/// Reads lines such as `+I,N14228,0,11,UA,1545,EWR,IAH`, in which an empty field is NULL. A file
-/// whose name ends in `.gz` is decompressed.
+/// Reads lines such as `+I,N14228,0,11,UA,1545,EWR,IAH`, in which an empty field is NULL. Blank
+/// lines may end the file. A file whose name ends in `.gz` is decompressed.
 ///
 /// # Errors
 ///
@@ -174,7 +174,8 @@ pub fn read_changelog(path: &Path) -> Result<RecordedChangelog, FlightsError> {
     };
     let file = File::open(path).map_err(io)?;
     let reader: Box<dyn Read> = if path.extension().is_some_and(|ending| ending == "gz") {
-        Box::new(GzDecoder::new(file))
+        // All members: what is appended to a recording counts.
+        Box::new(MultiGzDecoder::new(file))
     } else {
         Box::new(file)
     };
@@ -182,8 +183,20 @@ pub fn read_changelog(path: &Path) -> Result<RecordedChangelog, FlightsError> {
     let mut kinds = Vec::new();
     let mut texts: Vec<Vec<Option<String>>> = vec![Vec::new(); schema.fields().len()];
     let mut numbers: Vec<Vec<Option<i32>>> = vec![Vec::new(); schema.fields().len()];
+    let mut blank_line = None;
     for (index, line) in BufReader::new(reader).lines().enumerate() {
         let line = line.map_err(io)?;
+        if line.is_empty() {
+            blank_line.get_or_insert(index + 1);
+            continue;
+        }
+        if let Some(line) = blank_line {
+            return Err(FlightsError::Line {
+                path: path.to_owned(),
+                line,
+                problem: "a blank line before others".to_owned(),
+            });
+        }
         let bad = |problem: String| FlightsError::Line {
             path: path.to_owned(),
             line: index + 1,
@@ -245,5 +258,51 @@ pub fn kind_of(text: &str) -> Option<RowKind> {
         "+U" => Some(RowKind::UpdateAfter),
         "-D" => Some(RowKind::Delete),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::read_changelog;
+
+    /// How many changes a file of these gzip members holds, or what is wrong with it.
+    fn read(members: &[&str]) -> Result<usize, String> {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("top1-changelog.csv.gz");
+        let mut file = File::create(&path).expect("a file");
+        for member in members {
+            let mut encoder = GzEncoder::new(&mut file, Compression::fast());
+            encoder.write_all(member.as_bytes()).expect("written");
+            encoder.finish().expect("written");
+        }
+        let changelog = read_changelog(&path).map_err(|error| {
+            let text = error.to_string();
+            text.rsplit('/').next().unwrap_or_default().to_owned()
+        })?;
+        assert_eq!(changelog.kinds.len(), changelog.rows.num_rows());
+        Ok(changelog.kinds.len())
+    }
+
+    #[test]
+    fn every_member_of_a_compressed_changelog_is_read() {
+        let change = "+I,N14228,0,11,UA,1545,EWR,IAH\n";
+        assert_eq!(read(&[change]), Ok(1));
+        assert_eq!(read(&[change, change]), Ok(2));
+        let error = read(&[change, "no change\n"]).expect_err("a line that is none");
+        insta::assert_snapshot!(error, @"top1-changelog.csv.gz:2: 1 fields where a kind and 7 columns belong");
+    }
+
+    #[test]
+    fn blank_lines_may_only_end_a_changelog() {
+        let change = "+I,N14228,0,11,UA,1545,EWR,IAH\n";
+        assert_eq!(read(&[change, "\n\n"]), Ok(1));
+        let error = read(&[change, "\n", change]).expect_err("a blank line inside");
+        insta::assert_snapshot!(error, @"top1-changelog.csv.gz:2: a blank line before others");
     }
 }

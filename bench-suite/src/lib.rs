@@ -4,10 +4,13 @@
 //! The crate is not published. Its two binaries, `conform` and `trials`, are thin; what they do is
 //! here, so that tests and the Criterion bench can use it too.
 
-pub mod civil; // days ↔ dates, for recorded values and file names
 pub mod conform; // recorded answers against the product
 pub mod flights; // the real data set, its ranking and its recorded changelog
 pub mod golden; // how recordings write types, values and cases
 pub mod seed; // random numbers that are the same everywhere
 pub mod stores; // the stores under test, by name
 pub mod trial; // workloads, floors, samples and their table
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -169,12 +169,21 @@ fn nothing_is_skipped_in_silence() {
         ),
         (
             "top1.jsonl",
-            line(
-                "top1.jsonl",
-                "top1_single_row",
-                "\"v\":\"BIGINT\"",
-                "\"v\":\"MAP\"",
-            ),
+            ["MAPP", "ARRAY<INT>"]
+                .map(|name| {
+                    line(
+                        "top1.jsonl",
+                        "top1_single_row",
+                        "\"v\":\"BIGINT\"",
+                        &format!("\"v\":\"{name}\""),
+                    )
+                })
+                .join("\n")
+                + "\n"
+                + &FLOATS_JOB
+                    .replace('\n', " ")
+                    .replace("DOUBLE", "TIMESTAMP(9)")
+                    .replace("2.0", "\"9999-12-31T23:59:59.999999999\""),
         ),
     ]);
     insta::assert_snapshot!(run(mixed.path()).render(true), @"
@@ -186,8 +195,8 @@ fn nothing_is_skipped_in_silence() {
     | more.jsonl               |     1 |      1 |      0 |                     0 |                 0 |
     | notes.jsonl              |     3 |      0 |      2 |                     0 |                 1 |
     | top1-more.jsonl          |     1 |      0 |      1 |                     0 |                 0 |
-    | top1.jsonl               |     1 |      0 |      1 |                     0 |                 0 |
-    | total                    |     9 |      1 |      5 |                     0 |                 3 |
+    | top1.jsonl               |     3 |      0 |      1 |                     0 |                 2 |
+    | total                    |    11 |      1 |      5 |                     0 |                 5 |
 
     calendar.jsonl: 1 not supported yet: Calendar
 
@@ -208,28 +217,115 @@ fn nothing_is_skipped_in_silence() {
       malformed line: missing field `columns`
 
     failed: top1.jsonl:1 top1_single_row
-      column v: type MAP is unknown
+      column v: type MAPP is unknown
+
+    top1.jsonl: 1 not supported yet: a timestamp that Arrow's nanoseconds cannot count
+
+    top1.jsonl: 1 not supported yet: type ARRAY
     ");
 }
 
+/// Partition 1 has a NaN, partition 2 has none.
+const FLOATS_JOB: &str = r#"{"name":"nan","columns":["k","v"],"types":{"k":"INT","v":"DOUBLE"},"partition_by":["k"],
+    "order_by":[{"col":"v","asc":false,"nulls_first":false}],"rank_range":[1,2],"output_rank":false,
+    "update_before":true,"input":[[1,2.0],[2,7.0],[1,1.0],[1,"NaN"]],
+    "expected":[{"kind":"+I","row":[1,2.0]},{"kind":"+I","row":[2,7.0]},{"kind":"+I","row":[1,1.0]}]}"#;
+
 #[test]
 fn a_nan_beyond_the_first_rank_diverges_by_decision() {
-    let job = r#"{"name":"nan","columns":["k","v"],"types":{"k":"INT","v":"DOUBLE"},"partition_by":["k"],
-        "order_by":[{"col":"v","asc":false,"nulls_first":false}],"rank_range":[1,2],"output_rank":false,
-        "update_before":true,"input":[[1,2.0],[1,1.0],[1,"NaN"]],
-        "expected":[{"kind":"+I","row":[1,2.0]},{"kind":"+I","row":[1,1.0]}]}"#;
-    let job = job.replace('\n', " ");
+    let job = FLOATS_JOB.replace('\n', " ");
+    let zeros = job
+        .replace("\"output_rank\":false", "\"output_rank\":true")
+        .replace("[1,1.0],[1,\"NaN\"]", "[1,0.0],[1,\"-0.0\"]")
+        .replace("\"row\":[1,2.0]", "\"row\":[1,2.0,1]")
+        .replace("\"row\":[2,7.0]", "\"row\":[2,7.0,1]");
     let diverging = directory(&[
         ("top1.jsonl", job.clone()),
         // The same difference without a NaN is a failure.
         ("top1_plain.jsonl", job.replace("\"NaN\"", "3.0")),
+        // So is a difference in a partition without one, and a row that never arrived.
+        (
+            "top1_other.jsonl",
+            job.replace("\"row\":[2,7.0]", "\"row\":[2,8.0]"),
+        ),
+        (
+            "top1_stray.jsonl",
+            job.replace("\"row\":[1,1.0]", "\"row\":[1,1.5]"),
+        ),
+        (
+            "top1_stranger.jsonl",
+            job.replace("\"row\":[1,1.0]", "\"row\":[3,1.0]"),
+        ),
+        // Flink stops at the second zero; without its sign there is nothing to excuse.
+        (
+            "top1_zeros.jsonl",
+            zeros.replace(",{\"kind\":\"+I\",\"row\":[1,1.0]}", ""),
+        ),
+        (
+            "top1_zeros_alike.jsonl",
+            zeros
+                .replace(",{\"kind\":\"+I\",\"row\":[1,1.0]}", "")
+                .replace("\"-0.0\"", "0.0"),
+        ),
     ]);
     insta::assert_snapshot!(run(diverging.path()).render(false), @"
-    | file             | cases | passed | failed | divergent by decision | not supported yet |
-    |------------------|-------|--------|--------|-----------------------|-------------------|
-    | top1.jsonl       |     1 |      0 |      0 |             1 (#2: 1) |                 0 |
-    | top1_plain.jsonl |     1 |      0 |      1 |                     0 |                 0 |
-    | total            |     2 |      0 |      1 |             1 (#2: 1) |                 0 |
+    | file                   | cases | passed | failed | divergent by decision | not supported yet |
+    |------------------------|-------|--------|--------|-----------------------|-------------------|
+    | top1.jsonl             |     1 |      0 |      0 |             1 (#2: 1) |                 0 |
+    | top1_other.jsonl       |     1 |      0 |      1 |                     0 |                 0 |
+    | top1_plain.jsonl       |     1 |      0 |      1 |                     0 |                 0 |
+    | top1_stranger.jsonl    |     1 |      0 |      1 |                     0 |                 0 |
+    | top1_stray.jsonl       |     1 |      0 |      1 |                     0 |                 0 |
+    | top1_zeros.jsonl       |     1 |      0 |      0 |             1 (#3: 1) |                 0 |
+    | top1_zeros_alike.jsonl |     1 |      0 |      1 |                     0 |                 0 |
+    | total                  |     7 |      0 |      5 |      2 (#2: 1, #3: 1) |                 0 |
+    ");
+}
+
+#[test]
+fn a_line_that_lacks_something_says_what() {
+    let job = line("dedup.jsonl", "rowtime_last_basic", "", "");
+    let start = job.find("\"order_by\":[").expect("an order") + "\"order_by\":[".len();
+    let end = start + job[start..].find(']').expect("the order ends");
+    let unordered = format!("{}{}", &job[..start], &job[end..]);
+    let broken = directory(&[
+        ("dedup.jsonl", unordered),
+        (
+            "keygroup_ranges.jsonl",
+            line("keygroup_ranges.jsonl", "\"index\"", "\"end\"", "\"last\""),
+        ),
+    ]);
+    insta::assert_snapshot!(run(broken.path()).render(true), @"
+    | file                  | cases | passed | failed | divergent by decision | not supported yet |
+    |-----------------------|-------|--------|--------|-----------------------|-------------------|
+    | dedup.jsonl           |     1 |      0 |      1 |                     0 |                 0 |
+    | keygroup_ranges.jsonl |     1 |      0 |      1 |                     0 |                 0 |
+    | total                 |     2 |      0 |      2 |                     0 |                 0 |
+
+    failed: dedup.jsonl:1 rowtime_last_basic
+      order_by has 0 terms where the time attribute alone belongs
+
+    failed: keygroup_ranges.jsonl:1
+      malformed line: missing field `end`
+    ");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_link_to_a_directory_is_counted_and_not_followed() {
+    let looped = directory(&[(
+        "keygroup.jsonl",
+        line("keygroup.jsonl", "[\"BOOLEAN\"]", "", ""),
+    )]);
+    std::os::unix::fs::symlink(looped.path(), looped.path().join("loop")).expect("linked");
+    insta::assert_snapshot!(run(looped.path()).render(true), @"
+    | file           | cases | passed | failed | divergent by decision | not supported yet |
+    |----------------|-------|--------|--------|-----------------------|-------------------|
+    | keygroup.jsonl |     1 |      1 |      0 |                     0 |                 0 |
+    | loop           |     1 |      0 |      0 |                     0 |                 1 |
+    | total          |     2 |      1 |      0 |                     0 |                 1 |
+
+    loop: 1 not supported yet: a link to a directory
     ");
 }
 

@@ -9,15 +9,15 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
-use bench_suite::civil::compact_utc;
 use bench_suite::conform::error_chain;
 use bench_suite::trial::TrialError;
 use bench_suite::trial::cell::{select, trials};
 use bench_suite::trial::outcome::{Outcome, render};
 use bench_suite::trial::record::{Line, Record, Run, cpu_model};
 use bench_suite::trial::run::{Effort, Flights, run};
+use chrono::{DateTime, Utc};
 use clap::{Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -95,10 +95,11 @@ fn run_all(options: &Options) -> Result<Vec<Outcome>, TrialError> {
         trials(has(Suite::Flights), has(Suite::AppendTop1)),
         &options.filter,
     )?;
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
+    let effort = Effort {
+        samples: usize::from(options.samples),
+        time_per_trial: Duration::from_secs_f64(options.seconds_per_cell),
+    };
+    let now = DateTime::<Utc>::from(SystemTime::now());
     let path = options.out.clone().unwrap_or_else(|| default_record(now));
     let mut record = Record::create(&path)?;
     record.write(&Line::Run(&Run {
@@ -107,14 +108,18 @@ fn run_all(options: &Options) -> Result<Vec<Outcome>, TrialError> {
         threads: thread::available_parallelism().map_or(1, usize::from),
         compiler: env::var("WEIR_RUSTC").ok(),
         profile: "release",
-        options: env::args().skip(1).collect(),
-        started_epoch_seconds: now,
+        arguments: env::args().skip(1).collect(),
+        suites: Suite::value_variants()
+            .iter()
+            .filter(|suite| has(**suite))
+            .filter_map(|suite| Some(suite.to_possible_value()?.get_name().to_owned()))
+            .collect(),
+        filters: options.filter.clone(),
+        trials: selected.len(),
+        samples: effort.samples,
+        seconds_per_cell: options.seconds_per_cell,
+        started_epoch_seconds: now.timestamp(),
     }))?;
-
-    let effort = Effort {
-        samples: usize::from(options.samples),
-        time_per_trial: Duration::from_secs_f64(options.seconds_per_cell),
-    };
     let progress = ProgressBar::new(selected.len() as u64).with_style(
         ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed_precise} {msg}")
             .expect("the template is well formed"),
@@ -166,8 +171,8 @@ fn write_outcome(record: &mut Record, outcome: &Outcome) -> Result<(), TrialErro
     }
 }
 
-fn default_record(epoch_seconds: u64) -> PathBuf {
+fn default_record(started: DateTime<Utc>) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../target/trials")
-        .join(format!("{}.jsonl", compact_utc(epoch_seconds)))
+        .join(started.format("%Y%m%dT%H%M%SZ.jsonl").to_string())
 }

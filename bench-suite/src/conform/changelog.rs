@@ -1,7 +1,7 @@
 //! What a ranker emits against a recorded changelog, change by change.
 
-use arrow::array::RecordBatch;
-use arrow::compute::concat_batches;
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use rank_top1::{Changelog, RankSpec, Ranker, RowKind};
@@ -45,6 +45,25 @@ impl Changes {
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         self.rows.schema()
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// Column `number` of the rows.
+    pub(crate) fn column(&self, number: usize) -> &ArrayRef {
+        self.rows.column(number)
+    }
+
+    /// The changes of these numbers, in this order.
+    pub(crate) fn select(&self, numbers: &[usize]) -> Result<Self, ArrowError> {
+        let indices: UInt32Array = numbers.iter().map(|&number| number as u32).collect();
+        Ok(Self {
+            kinds: numbers.iter().map(|&number| self.kinds[number]).collect(),
+            rows: take_record_batch(&self.rows, &indices)?,
+        })
     }
 
     /// What a ranker called `name` emits for the batches, with the columns of `schema`.

@@ -10,13 +10,16 @@ use keygroup::{
 use serde_json::Value;
 use state_codec::{RowForm, RowLayout, Rows, Select};
 
-use crate::conform::report::Verdict;
-use crate::golden::format::{KeyGroupLine, RangesLine};
+use crate::conform::report::{Unread, Verdict};
+use crate::golden::format::{DefaultLine, KeyGroupLine, RangeLine, RangesLine};
 use crate::golden::value::{SqlType, bytes_of_hex, hex_of_bytes};
 
 /// The bytes and the routing of one key.
 pub(crate) fn key(line: &KeyGroupLine) -> Verdict {
-    verdict(check_key(line))
+    match KeyColumns::read(line) {
+        Ok(columns) => verdict(check_key(line, &columns)),
+        Err(unread) => unread.into(),
+    }
 }
 
 /// A range of a subtask, or a default max parallelism.
@@ -31,8 +34,7 @@ fn verdict(result: Result<(), String>) -> Verdict {
     }
 }
 
-fn check_key(line: &KeyGroupLine) -> Result<(), String> {
-    let columns = KeyColumns::read(line)?;
+fn check_key(line: &KeyGroupLine, columns: &KeyColumns) -> Result<(), String> {
     expect(
         "key row",
         &line.row_hex,
@@ -67,13 +69,13 @@ fn check_key(line: &KeyGroupLine) -> Result<(), String> {
 
 fn check_range(line: &RangesLine) -> Result<(), String> {
     match *line {
-        RangesLine::Range {
+        RangesLine::Range(RangeLine {
             max_parallelism,
             parallelism,
             index,
             start,
             end,
-        } => {
+        }) => {
             let groups = GroupCount::new(max_parallelism).map_err(|error| error.to_string())?;
             let parallelism = Parallelism::new(parallelism).map_err(|error| error.to_string())?;
             let range = range_of(index, groups, parallelism).map_err(|error| error.to_string())?;
@@ -90,10 +92,10 @@ fn check_range(line: &RangesLine) -> Result<(), String> {
                 &subtask_of(range.end(), groups, parallelism),
             )
         }
-        RangesLine::Default {
+        RangesLine::Default(DefaultLine {
             parallelism,
             default_max_parallelism: expected,
-        } => {
+        }) => {
             let parallelism = Parallelism::new(parallelism).map_err(|error| error.to_string())?;
             expect(
                 "default max parallelism",
@@ -139,13 +141,14 @@ struct KeyColumns {
 }
 
 impl KeyColumns {
-    fn read(line: &KeyGroupLine) -> Result<Self, String> {
+    fn read(line: &KeyGroupLine) -> Result<Self, Unread> {
         if line.types.len() != line.values.len() {
-            return Err(format!(
+            let problem = format!(
                 "{} types for {} values",
                 line.types.len(),
                 line.values.len()
-            ));
+            );
+            return Err(problem.into());
         }
         let mut columns = Self {
             fields: Vec::new(),
@@ -153,11 +156,12 @@ impl KeyColumns {
             cut: Vec::new(),
         };
         for (i, (name, value)) in line.types.iter().zip(&line.values).enumerate() {
-            let sql_type = SqlType::parse(name).map_err(|error| error.to_string())?;
+            let place = format!("column {i}");
+            let sql_type = SqlType::parse(name).map_err(|error| Unread::of_type(&place, &error))?;
             let (array, nanos) = match sql_type.array(std::iter::once(value)) {
                 Ok(array) => (array, 0),
                 Err(error) if error.is_beyond_arrow() => cut_to_micros(name, value)?,
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(Unread::of_value(&place, &error)),
             };
             if nanos > 0 {
                 columns.cut.push((i, nanos));

@@ -6,6 +6,7 @@
 mod changelog; // a ranker's output against a recorded changelog
 mod flights; // the changelog of the flights
 mod keygroup; // key rows, their hash and their routing
+mod model; // an obvious Top-N, for answers that a decision changes
 mod rank; // ranking and deduplication jobs
 mod report; // counts and how they are shown
 
@@ -48,7 +49,7 @@ pub fn repository_golden() -> PathBuf {
 }
 
 /// Runs every file in `directory` and the directories below it, in the order of their paths, and
-/// calls `progress` with each path before it is run.
+/// calls `progress` with each path before it is run. Links to directories are not followed.
 ///
 /// # Errors
 ///
@@ -83,13 +84,13 @@ fn collect_files(directory: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Confo
     let mut entries = fs::read_dir(directory)
         .and_then(|entries| {
             entries
-                .map(|entry| entry.map(|entry| entry.path()))
+                .map(|entry| entry.and_then(|entry| Ok((entry.path(), entry.file_type()?))))
                 .collect::<Result<Vec<_>, _>>()
         })
         .map_err(error)?;
-    entries.sort();
-    for path in entries {
-        if path.is_dir() {
+    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    for (path, file_type) in entries {
+        if file_type.is_dir() {
             collect_files(&path, paths)?;
         } else if path.extension().is_none_or(|ending| ending != "md") {
             paths.push(path);
@@ -100,7 +101,12 @@ fn collect_files(directory: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Confo
 
 fn run_file(directory: &Path, path: &Path, name: String) -> Result<FileReport, ConformError> {
     let file_name = path.file_name().unwrap_or_default().to_string_lossy();
-    let cases = if file_name.ends_with(".jsonl") {
+    let cases = if path.is_dir() {
+        vec![Case::new(
+            "file",
+            Verdict::Unsupported("a link to a directory".to_owned()),
+        )]
+    } else if file_name.ends_with(".jsonl") {
         let bytes = fs::read(path).map_err(|source| ConformError::Io {
             path: path.to_owned(),
             source,

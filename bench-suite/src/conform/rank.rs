@@ -1,17 +1,17 @@
 //! Ranking and deduplication jobs: every way to cut the input into batches, over each store, by each
 //! implementation, must emit what is recorded.
 
-use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Schema, SchemaRef};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rank_top1::{OrderBy, RankRange, RankSpec, Ties};
 use serde_json::Value;
 use state_codec::StateBackend;
 
 use crate::conform::changelog::{Changes, Implementation, error_chain};
-use crate::conform::report::Verdict;
+use crate::conform::model::Excuse;
+use crate::conform::report::{Unread, Verdict};
 use crate::flights::kind_of;
 use crate::golden::format::RankLine;
 use crate::golden::value::SqlType;
@@ -23,15 +23,21 @@ const RANDOM_CUTS: usize = 3;
 
 /// A ranking job.
 pub(crate) fn rank(line: &RankLine) -> Verdict {
-    verdict(line, Job::read(line, Ties::KeepFirst))
+    verdict(line, Job::build(line, Ties::KeepFirst, None))
 }
 
 /// A ranking job by a time attribute. By event time descending and by processing time descending a
 /// tie replaces. The processing time is not among the rows: it is their number of arrival here.
 pub(crate) fn dedup(line: &RankLine) -> Verdict {
-    let descending = line.order_by.first().is_some_and(|term| !term.asc);
+    let [term] = line.order_by.as_slice() else {
+        return Verdict::Failed(format!(
+            "order_by has {} terms where the time attribute alone belongs",
+            line.order_by.len()
+        ));
+    };
+    let descending = !term.asc;
     match (line.time_attribute.as_deref(), descending) {
-        (Some("rowtime"), true) => verdict(line, Job::read(line, Ties::KeepLast)),
+        (Some("rowtime"), true) => verdict(line, Job::build(line, Ties::KeepLast, None)),
         (Some("rowtime"), false) => {
             Verdict::Unsupported("deduplication that waits for a watermark".to_owned())
         }
@@ -41,28 +47,27 @@ pub(crate) fn dedup(line: &RankLine) -> Verdict {
             } else {
                 Ties::KeepFirst
             };
-            verdict(line, Job::read_with_arrival(line, ties))
+            verdict(line, Job::build(line, ties, Some(term.col.as_str())))
         }
         (other, _) => Verdict::Failed(format!("time_attribute is {other:?}")),
     }
 }
 
-fn verdict(line: &RankLine, job: Result<Job, String>) -> Verdict {
-    let outcomes = match job.and_then(|job| job.run_all(line)) {
+fn verdict(line: &RankLine, job: Result<Job, Unread>) -> Verdict {
+    let job = match job {
+        Ok(job) => job,
+        Err(unread) => return unread.into(),
+    };
+    let outcomes = match job.run_all(line) {
         Ok(outcomes) => outcomes,
         Err(how) => return Verdict::Failed(how),
     };
     let mut differences = outcomes.differences;
     if differences.is_empty() {
-        return Verdict::Passed;
-    }
-    // A decision explains a difference only if every variant shows the same one.
-    let agree = differences.len() == outcomes.variants
-        && differences
-            .iter()
-            .all(|(_, difference)| difference == &differences[0].1);
-    if let (true, Some(decision)) = (agree, outcomes.decision) {
-        return Verdict::Divergent(decision);
+        return match job.excuse {
+            Some(excuse) if outcomes.excused > 0 => Verdict::Divergent(excuse.decision),
+            _ => Verdict::Passed,
+        };
     }
     let (variant, difference) = differences.swap_remove(0);
     let others = differences.len();
@@ -74,31 +79,20 @@ struct Job {
     spec: RankSpec,
     input: RecordBatch,
     recorded: Changes,
-    /// The decision that may make the answer differ from Flink's.
-    decision: Option<u8>,
+    excuse: Option<Excuse>,
 }
 
 struct Outcomes {
     variants: usize,
     /// Variant and difference.
     differences: Vec<(String, String)>,
-    decision: Option<u8>,
+    /// Variants that differ from what is recorded as a decision says.
+    excused: usize,
 }
 
 impl Job {
-    fn read(line: &RankLine, ties: Ties) -> Result<Self, String> {
-        Self::build(line, ties, None)
-    }
-
-    /// With a column of arrival numbers for the order column that the rows lack.
-    fn read_with_arrival(line: &RankLine, ties: Ties) -> Result<Self, String> {
-        let [term] = line.order_by.as_slice() else {
-            return Err("a processing time that is not the only order column".to_owned());
-        };
-        Self::build(line, ties, Some(term.col.as_str()))
-    }
-
-    fn build(line: &RankLine, ties: Ties, arrival: Option<&str>) -> Result<Self, String> {
+    /// With a column of arrival numbers called `arrival`, if the order column is not in the rows.
+    fn build(line: &RankLine, ties: Ties, arrival: Option<&str>) -> Result<Self, Unread> {
         let types = column_types(line)?;
         let mut fields: Vec<Field> = line
             .columns
@@ -113,17 +107,19 @@ impl Job {
                 0..line.input.len() as i64,
             )));
         }
-        let decision = decision(line, &columns);
-        let input = batch(&Arc::new(Schema::new(fields)), columns, line.input.len())?;
+        let schema = Arc::new(Schema::new(fields));
+        let input = batch(&schema, columns, line.input.len())?;
 
         let rank_column = line.output_rank.then(|| unused_name("rank", &line.columns));
         let spec = spec(line, ties, &input.schema(), rank_column.as_deref())?;
         let recorded = recorded(line, &types, &spec, arrival)?;
+        let excuse =
+            Excuse::find(line, input.columns(), &recorded).map_err(|error| error_chain(&error))?;
         Ok(Self {
             spec,
             input,
             recorded,
-            decision,
+            excuse,
         })
     }
 
@@ -143,7 +139,7 @@ impl Job {
         let mut outcomes = Outcomes {
             variants: 0,
             differences: Vec::new(),
-            decision: self.decision,
+            excused: 0,
         };
         for store in Store::ALL {
             match store {
@@ -190,6 +186,12 @@ impl Job {
                         .map_err(|error| format!("{store}, {implementation}, {how}: {error}"))?;
                 outcomes.variants += 1;
                 if let Some(difference) = changes.difference(&self.recorded) {
+                    if let Some(excuse) = &self.excuse
+                        && changes.difference(&excuse.answer).is_none()
+                    {
+                        outcomes.excused += 1;
+                        continue;
+                    }
                     let variant = format!("{store}, {implementation}, {how}");
                     outcomes.differences.push((variant, difference));
                 }
@@ -237,7 +239,7 @@ fn recorded(
     types: &[SqlType],
     spec: &RankSpec,
     arrival: Option<&str>,
-) -> Result<Changes, String> {
+) -> Result<Changes, Unread> {
     let kinds = line
         .expected
         .iter()
@@ -253,7 +255,7 @@ fn recorded(
     let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
     let mut types = types.to_vec();
     if line.output_rank {
-        types.push(SqlType::parse("BIGINT").map_err(|error| error.to_string())?);
+        types.push(SqlType::parse("BIGINT").map_err(|error| Unread::of_type("rank", &error))?);
     }
     let rows = line.expected.iter().map(|change| &change.row);
     let columns = columns(&names, &types, rows, "expected")?;
@@ -267,7 +269,7 @@ fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<Reco
         .map_err(|error| error.to_string())
 }
 
-fn column_types(line: &RankLine) -> Result<Vec<SqlType>, String> {
+fn column_types(line: &RankLine) -> Result<Vec<SqlType>, Unread> {
     line.columns
         .iter()
         .map(|name| {
@@ -275,7 +277,7 @@ fn column_types(line: &RankLine) -> Result<Vec<SqlType>, String> {
                 .types
                 .get(name)
                 .ok_or_else(|| format!("column {name} has no type"))?;
-            SqlType::parse(text).map_err(|error| format!("column {name}: {error}"))
+            SqlType::parse(text).map_err(|error| Unread::of_type(&format!("column {name}"), &error))
         })
         .collect()
 }
@@ -285,14 +287,15 @@ fn columns<'a>(
     types: &[SqlType],
     rows: impl Iterator<Item = &'a Vec<Value>> + Clone,
     what: &str,
-) -> Result<Vec<ArrayRef>, String> {
+) -> Result<Vec<ArrayRef>, Unread> {
     for (i, row) in rows.clone().enumerate() {
         if row.len() != types.len() {
-            return Err(format!(
+            let problem = format!(
                 "{what} row {i} has {} values for {} columns",
                 row.len(),
                 types.len()
-            ));
+            );
+            return Err(problem.into());
         }
     }
     names
@@ -303,7 +306,7 @@ fn columns<'a>(
             let values = rows.clone().map(|row| &row[column]);
             sql_type
                 .array(values)
-                .map_err(|error| format!("{what} column {name}: {error}"))
+                .map_err(|error| Unread::of_value(&format!("{what} column {name}"), &error))
         })
         .collect()
 }
@@ -314,55 +317,6 @@ fn unused_name(wanted: &str, names: &[String]) -> String {
         name.push('_');
     }
     name
-}
-
-/// The decision by which a range beyond 1..1 may rank floats otherwise than Flink: NaN is greatest
-/// there (2), and zeros of both signs tie in the ranked form (3).
-fn decision(line: &RankLine, columns: &[ArrayRef]) -> Option<u8> {
-    if line.rank_range == [1, 1] {
-        return None;
-    }
-    let ordered: HashSet<&str> = line.order_by.iter().map(|term| term.col.as_str()).collect();
-    let floats: BTreeMap<&str, Vec<f64>> = line
-        .columns
-        .iter()
-        .zip(columns)
-        .filter(|(name, _)| ordered.contains(name.as_str()))
-        .filter_map(|(name, column)| Some((name.as_str(), floats_of(column)?)))
-        .collect();
-    let ranked = line.output_rank || line.rank_range[0] > 1;
-    let mixed_zeros = |values: &Vec<f64>| {
-        let zeros = values.iter().filter(|value| **value == 0.0);
-        zeros
-            .map(|zero| zero.is_sign_negative())
-            .collect::<HashSet<_>>()
-            .len()
-            == 2
-    };
-    if floats.values().flatten().any(|value| value.is_nan()) {
-        Some(2)
-    } else if ranked && floats.values().any(mixed_zeros) {
-        Some(3)
-    } else {
-        None
-    }
-}
-
-fn floats_of(column: &ArrayRef) -> Option<Vec<f64>> {
-    match column.data_type() {
-        DataType::Float32 => {
-            let values = column.as_primitive::<Float32Type>().iter().flatten();
-            Some(values.map(f64::from).collect())
-        }
-        DataType::Float64 => Some(
-            column
-                .as_primitive::<Float64Type>()
-                .iter()
-                .flatten()
-                .collect(),
-        ),
-        _ => None,
-    }
 }
 
 /// Lengths that add up to `rows`, now and then 0.

@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
+use crate::golden::value::{BadValue, UnknownType};
+
 /// What became of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -17,6 +19,49 @@ pub enum Verdict {
     Divergent(u8),
     /// Nothing can run the case yet; the text names what it is.
     Unsupported(String),
+}
+
+/// Why a line was not made into something to run.
+#[derive(Clone, Debug)]
+pub(crate) enum Unread {
+    /// The line is wrong; the text says how.
+    Malformed(String),
+    /// It is right, and Arrow or the product has no place for it; the text names what it is.
+    Unsupported(String),
+}
+
+impl Unread {
+    /// A type of SQL that cannot be given to the product, or a text that is none.
+    pub(crate) fn of_type(place: &str, error: &UnknownType) -> Self {
+        error.unsupported().map_or_else(
+            || Self::Malformed(format!("{place}: {error}")),
+            |name| Self::Unsupported(format!("type {name}")),
+        )
+    }
+
+    /// A value that its Arrow type cannot hold, or that is none of its SQL type's.
+    pub(crate) fn of_value(place: &str, error: &BadValue) -> Self {
+        if error.is_beyond_arrow() {
+            Self::Unsupported("a timestamp that Arrow's nanoseconds cannot count".to_owned())
+        } else {
+            Self::Malformed(format!("{place}: {error}"))
+        }
+    }
+}
+
+impl From<String> for Unread {
+    fn from(how: String) -> Self {
+        Self::Malformed(how)
+    }
+}
+
+impl From<Unread> for Verdict {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Malformed(how) => Self::Failed(how),
+            Unread::Unsupported(what) => Self::Unsupported(what),
+        }
+    }
 }
 
 /// One case and its verdict.

@@ -101,28 +101,49 @@ pub struct KeyGroupLine {
 
 /// A line of a recording of ranges.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(try_from = "Value")]
 pub enum RangesLine {
     /// The groups of a subtask.
-    Range {
-        /// Groups.
-        max_parallelism: u32,
-        /// Subtasks.
-        parallelism: u32,
-        /// The subtask.
-        index: u32,
-        /// First group.
-        start: u16,
-        /// Last group.
-        end: u16,
-    },
+    Range(RangeLine),
     /// The groups when none are configured.
-    Default {
-        /// Subtasks.
-        parallelism: u32,
-        /// Groups.
-        default_max_parallelism: u32,
-    },
+    Default(DefaultLine),
+}
+
+/// The groups of a subtask.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RangeLine {
+    /// Groups.
+    pub max_parallelism: u32,
+    /// Subtasks.
+    pub parallelism: u32,
+    /// The subtask.
+    pub index: u32,
+    /// First group.
+    pub start: u16,
+    /// Last group.
+    pub end: u16,
+}
+
+/// The groups when none are configured.
+#[derive(Clone, Debug, Deserialize)]
+pub struct DefaultLine {
+    /// Subtasks.
+    pub parallelism: u32,
+    /// Groups.
+    pub default_max_parallelism: u32,
+}
+
+/// The kind is told first, so that an error names the field.
+impl TryFrom<Value> for RangesLine {
+    type Error = serde_json::Error;
+
+    fn try_from(line: Value) -> Result<Self, Self::Error> {
+        if line.get("default_max_parallelism").is_some() {
+            serde_json::from_value(line).map(Self::Default)
+        } else {
+            serde_json::from_value(line).map(Self::Range)
+        }
+    }
 }
 
 /// A ranking job: a line of a recording of ranks or of deduplication.

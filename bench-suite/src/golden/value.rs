@@ -13,9 +13,8 @@ use arrow::datatypes::{
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use chrono::NaiveDate;
 use serde_json::Value;
-
-use crate::civil::days_from_date;
 
 /// A SQL type, such as `DECIMAL(10,2)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +28,18 @@ pub struct SqlType {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("type {0} is unknown")]
 pub struct UnknownType(String);
+
+impl UnknownType {
+    /// The name of the type if it is one of SQL that has no column here, such as `ARRAY`.
+    #[must_use]
+    pub fn unsupported(&self) -> Option<&str> {
+        let end = self.0.find(|c: char| !c.is_ascii_uppercase());
+        let name = &self.0[..end.unwrap_or(self.0.len())];
+        ["ARRAY", "INTERVAL", "MAP", "MULTISET", "RAW", "ROW"]
+            .contains(&name)
+            .then_some(name)
+    }
+}
 
 /// A value that is not one of its type's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -126,12 +137,6 @@ impl SqlType {
     #[must_use]
     pub fn arrow(&self) -> &DataType {
         &self.arrow
-    }
-
-    /// Whether values are floating-point numbers.
-    #[must_use]
-    pub fn is_float(&self) -> bool {
-        self.arrow.is_floating()
     }
 
     /// One array of `values`.
@@ -357,7 +362,8 @@ fn days(text: &str) -> Option<i64> {
     if parts.next().is_some() {
         return None;
     }
-    days_from_date(year, month as u32, day as u32)
+    let date = NaiveDate::from_ymd_opt(year as i32, month as u32, day as u32)?;
+    Some(date.signed_duration_since(NaiveDate::default()).num_days())
 }
 
 /// Second and nanosecond of `12:34:56.789` with `fraction_digits` after the point.
@@ -470,5 +476,17 @@ mod tests {
         assert_eq!(bytes_of_hex("00ff7a"), Some(vec![0, 255, 122]));
         assert_eq!(hex_of_bytes(&[0, 255, 122]), "00ff7a");
         assert_eq!(bytes_of_hex("0"), None);
+    }
+
+    #[test]
+    fn a_type_of_sql_is_told_from_a_misspelt_one() {
+        let unsupported = |text| {
+            let error = SqlType::parse(text).expect_err("not a type that has a column");
+            error.unsupported().map(str::to_owned)
+        };
+        assert_eq!(unsupported("ARRAY<INT>").as_deref(), Some("ARRAY"));
+        assert_eq!(unsupported("INTERVAL DAY(2)").as_deref(), Some("INTERVAL"));
+        assert_eq!(unsupported("ARRAYS"), None);
+        assert_eq!(unsupported("BIGNT"), None);
     }
 }

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use crate::stores::{self, Store, StoreError};
 use crate::trial::TrialError;
+use crate::trial::cell::Trial;
 use crate::trial::floor::{ProbeFloor, RocksFloor};
 use crate::trial::workload::{Workload, boxed, keys_of, payloads_of, sorts_of};
 
@@ -154,7 +155,7 @@ impl<B: StateBackend> RankEngine<B> {
 
 impl<B: StateBackend> Engine for RankEngine<B> {
     fn prime(&mut self, workload: &Workload) -> Result<(), TrialError> {
-        let cell = workload.cell().to_string();
+        let cell = Trial::AppendTop1(workload.cell()).to_string();
         let spec = workload.spec().map_err(|error| TrialError::Workload {
             cell: cell.clone(),
             source: boxed(error),
@@ -187,7 +188,10 @@ impl<B: StateBackend> Engine for RankEngine<B> {
             .as_mut()
             .expect("an engine is primed before rows arrive")
             .ranker;
-        let failed = |error| rank_error(&workload.cell().to_string(), self.kind, error);
+        let failed = |error| {
+            let cell = Trial::AppendTop1(workload.cell()).to_string();
+            rank_error(&cell, self.kind, error)
+        };
         out.extend(ranker.push(workload.arriving(number)).map_err(failed)?);
         if ends_bundle && workload.cell().bundle_batches() > 1 {
             out.extend(ranker.flush().map_err(failed)?);

@@ -1,14 +1,16 @@
 //! The least that any ranker must do over a store, without doing any ranking.
 //!
 //! - Memory: every row hashes its key, as the stores do, and probes a bare hash table for its slot.
-//!   An improving row is then copied into its slot, a fresh one appended under a new slot.
+//!   A fresh row is appended under a new slot. Of the improving rows, the last of each key in a
+//!   bundle is copied into its slot; which ones these are was found before the clock started.
 //! - RocksDB: the distinct keys of each batch, which were sorted before the clock started, are read
 //!   with one multi-get; improving and fresh rows are then written with one write batch per bundle,
-//!   in key order, in as many bytes as the stores write.
+//!   in key order. A value is the encoded row; the stores write 5 bytes more, a version and the
+//!   row's length.
 //!
 //! A floor emits nothing and has no answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::BuildHasher;
 use std::hint::black_box;
 
@@ -27,7 +29,7 @@ use tempfile::TempDir;
 
 use crate::stores::{StoreError, groups};
 use crate::trial::TrialError;
-use crate::trial::cell::Arrival;
+use crate::trial::cell::{Arrival, Trial};
 use crate::trial::engine::Engine;
 use crate::trial::workload::{Workload, boxed, keys_of, payloads_of, schema, sorts_of};
 
@@ -40,6 +42,8 @@ pub(crate) struct ProbeFloor {
     rows: Vec<u8>,
     row_bytes: usize,
     slots_seen: u64,
+    /// Of each different arriving batch, the rows that are copied, ascending.
+    copies: Vec<Vec<usize>>,
 }
 
 impl ProbeFloor {
@@ -50,6 +54,10 @@ impl ProbeFloor {
             rows: Vec::new(),
             row_bytes: size_of::<i64>() + workload.cell().payload_bytes,
             slots_seen: 0,
+            copies: match workload.cell().arrival {
+                Arrival::Improving => last_rows(workload),
+                Arrival::Rejected | Arrival::Fresh => Vec::new(),
+            },
         }
     }
 
@@ -63,14 +71,21 @@ impl ProbeFloor {
         }
     }
 
-    fn copy_all(&mut self, batch: &RecordBatch) {
+    /// Probes every row and copies those of batch `number` that last in their bundle.
+    fn copy_last(&mut self, batch: &RecordBatch, number: usize) {
         let payloads = payloads_of(batch);
+        let mut copies = self.copies[number % self.copies.len()].iter().peekable();
         for (i, (&key, &sort)) in keys_of(batch).iter().zip(sorts_of(batch)).enumerate() {
             let key = key as u64;
             let found = self
                 .table
                 .find(self.hasher.hash_one(key), |entry| entry.0 == key);
-            let slot = found.expect("an improving row has a primed key").1 as usize;
+            let slot = found.expect("an improving row has a primed key").1;
+            self.slots_seen += u64::from(slot);
+            if copies.next_if_eq(&&i).is_none() {
+                continue;
+            }
+            let slot = slot as usize;
             let row = &mut self.rows[slot * self.row_bytes..][..self.row_bytes];
             row[..8].copy_from_slice(&sort.to_le_bytes());
             row[8..].copy_from_slice(payloads.value(i));
@@ -94,9 +109,28 @@ impl ProbeFloor {
     }
 }
 
+/// Of each different arriving batch, the rows after which no row of their key comes in the bundle.
+fn last_rows(workload: &Workload) -> Vec<Vec<usize>> {
+    let batches = workload.different_batches();
+    let mut last = vec![Vec::new(); batches];
+    for first in (0..batches).step_by(workload.cell().bundle_batches()) {
+        let end = batches.min(first + workload.cell().bundle_batches());
+        let mut seen = HashSet::new();
+        for number in (first..end).rev() {
+            let keys = keys_of(workload.arriving(number)).iter().enumerate();
+            let rows = keys.rev().filter(|(_, key)| seen.insert(**key));
+            last[number] = rows.map(|(row, _)| row).collect();
+            last[number].reverse();
+        }
+    }
+    last
+}
+
 impl Engine for ProbeFloor {
     fn prime(&mut self, workload: &Workload) -> Result<(), TrialError> {
-        *self = Self::new(workload);
+        // Memory is given back, as it is where a store is dropped.
+        self.table = HashTable::new();
+        self.rows = Vec::new();
         for batch in workload.priming() {
             self.append_all(batch);
         }
@@ -113,7 +147,7 @@ impl Engine for ProbeFloor {
         let batch = workload.arriving(number);
         match workload.cell().arrival {
             Arrival::Rejected => self.probe_all(batch),
-            Arrival::Improving => self.copy_all(batch),
+            Arrival::Improving => self.copy_last(batch, number),
             Arrival::Fresh => self.append_all(batch),
         }
         black_box(self.slots_seen);
@@ -145,7 +179,7 @@ struct Step {
 impl RocksFloor {
     pub(crate) fn new(workload: &Workload) -> Result<Self, TrialError> {
         Self::steps(workload).map_err(|source| TrialError::Workload {
-            cell: workload.cell().to_string(),
+            cell: Trial::AppendTop1(workload.cell()).to_string(),
             source,
         })
     }
@@ -222,7 +256,7 @@ fn write(database: &DB, entries: &Entries) -> Result<(), rocksdb::Error> {
 
 impl Engine for RocksFloor {
     fn prime(&mut self, workload: &Workload) -> Result<(), TrialError> {
-        let cell = || workload.cell().to_string();
+        let cell = || Trial::AppendTop1(workload.cell()).to_string();
         let failed = |source| TrialError::Floor {
             cell: cell(),
             source,
@@ -250,7 +284,7 @@ impl Engine for RocksFloor {
         _out: &mut Vec<Changelog>,
     ) -> Result<(), TrialError> {
         let failed = |source| TrialError::Floor {
-            cell: workload.cell().to_string(),
+            cell: Trial::AppendTop1(workload.cell()).to_string(),
             source,
         };
         let database = self
@@ -276,7 +310,7 @@ impl Engine for RocksFloor {
     }
 }
 
-/// Makes the bytes that a store would keep of a row: group and key row, and the whole row.
+/// Makes what a store keeps of a row: group and key row, and the whole row.
 struct EntryEncoder {
     keys: RowLayout,
     rows: RowLayout,
@@ -310,5 +344,53 @@ impl EntryEncoder {
             (key, row.to_vec())
         });
         Ok(entries.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::ProbeFloor;
+    use crate::stores::Store;
+    use crate::trial::cell::{Arrival, Cell, Emission};
+    use crate::trial::engine::Engine;
+    use crate::trial::workload::{Workload, keys_of, payloads_of, sorts_of};
+
+    #[test]
+    fn the_floor_in_memory_copies_once_per_key_and_bundle_and_keeps_every_winner() {
+        for (emission, bundle) in [(Emission::Immediate, 1), (Emission::MiniBatch, 4)] {
+            let cell = Cell {
+                store: Store::Memory,
+                keys: 64,
+                payload_bytes: 8,
+                arrival: Arrival::Improving,
+                emission,
+            };
+            let workload = Workload::new(cell, 8).expect("a workload");
+            let mut floor = ProbeFloor::new(&workload);
+            // Each of the 64 keys is in every batch of 4,096 rows.
+            let copies: usize = floor.copies.iter().map(Vec::len).sum();
+            assert_eq!(copies, 64 * 8 / bundle, "{emission}");
+
+            floor.prime(&workload).expect("no store fails");
+            let mut winners: HashMap<u64, (i64, Vec<u8>)> = HashMap::new();
+            for number in 0..8 {
+                floor
+                    .arrive(&workload, number, true, &mut Vec::new())
+                    .expect("no store fails");
+                let batch = workload.arriving(number);
+                for (i, &key) in keys_of(batch).iter().enumerate() {
+                    let row = (sorts_of(batch)[i], payloads_of(batch).value(i).to_vec());
+                    winners.insert(key as u64, row);
+                }
+            }
+            assert_eq!(floor.table.len(), 64);
+            for (key, slot) in &floor.table {
+                let row = &floor.rows[*slot as usize * 16..][..16];
+                let (sort, payload) = &winners[key];
+                assert_eq!(row, [&sort.to_le_bytes()[..], &payload[..]].concat());
+            }
+        }
     }
 }

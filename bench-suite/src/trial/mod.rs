@@ -24,7 +24,7 @@ pub enum TrialError {
     /// A store could not be opened.
     #[error("{cell}: no store")]
     Store {
-        /// The cell.
+        /// The cell and its store.
         cell: String,
         /// The cause.
         #[source]
@@ -33,7 +33,7 @@ pub enum TrialError {
     /// A ranker failed.
     #[error("{cell}: {engine} failed")]
     Rank {
-        /// The cell.
+        /// The cell and its store.
         cell: String,
         /// The implementation.
         engine: engine::EngineKind,
@@ -44,7 +44,7 @@ pub enum TrialError {
     /// The bare RocksDB of a floor failed.
     #[error("{cell}: the floor's RocksDB failed")]
     Floor {
-        /// The cell.
+        /// The cell and its store.
         cell: String,
         /// The cause.
         #[source]
@@ -53,7 +53,7 @@ pub enum TrialError {
     /// A batch of the workload could not be made.
     #[error("{cell}: cannot make the workload")]
     Workload {
-        /// The cell.
+        /// The cell and its store.
         cell: String,
         /// The cause.
         #[source]

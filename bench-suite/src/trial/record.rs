@@ -1,5 +1,6 @@
-//! Raw trials as JSON lines: one that describes the run, then one per sample or wrong answer. What is
-//! reported can be derived from them.
+//! Raw trials as JSON lines: one that describes the run, then one per timed sample or wrong answer. What
+//! is reported can be derived from them. What only warms up is not a sample, and an engine with a wrong
+//! answer has none.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -57,10 +58,20 @@ pub struct Run {
     pub compiler: Option<String>,
     /// Build profile.
     pub profile: &'static str,
-    /// Arguments of the program.
-    pub options: Vec<String>,
+    /// Arguments of the program, as they were given.
+    pub arguments: Vec<String>,
+    /// Suites of which trials were taken.
+    pub suites: Vec<String>,
+    /// What the names of the trials hold.
+    pub filters: Vec<String>,
+    /// How many trials that selects.
+    pub trials: usize,
+    /// Samples of each engine in each trial.
+    pub samples: usize,
+    /// What each trial may take.
+    pub seconds_per_cell: f64,
     /// When the run began, in seconds since 1970-01-01T00:00:00Z.
-    pub started_epoch_seconds: u64,
+    pub started_epoch_seconds: i64,
 }
 
 /// A file of raw trials.
@@ -91,8 +102,8 @@ impl Record {
         })
     }
 
-    /// Appends a line and gives it to the operating system: a run that is broken off keeps its
-    /// trials.
+    /// Appends a line and gives it to the operating system: a run that is broken off keeps
+    /// the trials that it has finished. Nothing is known of the one that it was in.
     ///
     /// # Errors
     ///
@@ -132,7 +143,12 @@ mod tests {
             threads: 2,
             compiler: Some("rustc 1.95.0".to_owned()),
             profile: "release",
-            options: vec!["--suite".to_owned(), "flights".to_owned()],
+            arguments: vec!["--suite".to_owned(), "flights".to_owned()],
+            suites: vec!["flights".to_owned()],
+            filters: Vec::new(),
+            trials: 2,
+            samples: 5,
+            seconds_per_cell: 2.5,
             started_epoch_seconds: 1_709_210_096,
         };
         record.write(&Line::Run(&run)).expect("written");
@@ -147,7 +163,7 @@ mod tests {
         record.write(&sample).expect("written");
         let text = std::fs::read_to_string(&path).expect("readable");
         insta::assert_snapshot!(text, @r#"
-        {"line":"run","commit":"abc","cpu":null,"threads":2,"compiler":"rustc 1.95.0","profile":"release","options":["--suite","flights"],"started_epoch_seconds":1709210096}
+        {"line":"run","commit":"abc","cpu":null,"threads":2,"compiler":"rustc 1.95.0","profile":"release","arguments":["--suite","flights"],"suites":["flights"],"filters":[],"trials":2,"samples":5,"seconds_per_cell":2.5,"started_epoch_seconds":1709210096}
         {"line":"sample","workload":"flights","store":"memory","engine":"top-1","sample":0,"rows":336776,"nanos":20000000}
         "#);
     }

@@ -50,7 +50,7 @@ pub fn run(
 fn run_cell(cell: Cell, effort: Effort) -> Result<Vec<Outcome>, TrialError> {
     let make = |batches| {
         Workload::new(cell, batches).map_err(|error| TrialError::Workload {
-            cell: cell.to_string(),
+            cell: Trial::AppendTop1(cell).to_string(),
             source: boxed(error),
         })
     };
@@ -254,8 +254,8 @@ fn run_flights(
         for (kind, result) in &mut results {
             let Ok(nanos) = result else { continue };
             let (time, emitted) = match store {
-                Store::Memory => rank_flights(*kind, open_memory, batches)?,
-                Store::Rocks => rank_flights(*kind, open_rocks, batches)?,
+                Store::Memory => rank_flights(*kind, store, open_memory, batches)?,
+                Store::Rocks => rank_flights(*kind, store, open_rocks, batches)?,
             };
             match Changes::of_changelogs(&emitted, &flights::schema())?.difference(recorded) {
                 Some(difference) => *result = Err(difference.replace('\n', ", ")),
@@ -275,10 +275,11 @@ fn run_flights(
 
 fn rank_flights<B: StateBackend>(
     kind: EngineKind,
+    store: Store,
     open_store: OpenStore<B>,
     batches: &[RecordBatch],
 ) -> Result<(Duration, Vec<Changelog>), TrialError> {
-    let cell = Trial::Flights(Store::Memory).workload();
+    let cell = Trial::Flights(store).to_string();
     let spec: RankSpec = flights::spec().map_err(|error| TrialError::Workload {
         cell: cell.clone(),
         source: boxed(error),
