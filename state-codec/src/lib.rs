@@ -20,7 +20,7 @@ pub use crate::row::{
 pub use crate::sort_key::{
     FloatOrder, Nulls, Order, SortColumn, SortError, SortKey, SortKeys, SortOrder,
 };
-pub use crate::state::{KeyedState, Snapshot, StateBackend, StateCodec};
+pub use crate::state::{KeyedState, Snapshot, StateBackend, StateCodec, is_store_name};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

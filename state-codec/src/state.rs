@@ -123,6 +123,18 @@ pub trait Snapshot<V> {
     fn load(&mut self, key_row: &[u8], value: V) -> Result<(), Self::Error>;
 }
 
+/// Whether a store may have this name: 1 to 128 ASCII letters, digits, `-` and `_`. That is a name of a
+/// file or directory everywhere, with room for what a store adds to it.
+///
+/// ```
+/// assert!(state_codec::is_store_name("worst-delays_2"));
+/// assert!(!state_codec::is_store_name("../elsewhere"));
+/// ```
+pub fn is_store_name(name: &str) -> bool {
+    let in_alphabet = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=128).contains(&name.len()) && name.bytes().all(in_alphabet)
+}
+
 /// Opens stores: the one thing that an operator is given to keep its state in.
 pub trait StateBackend {
     /// Why a store could not be opened, read or written.
@@ -134,7 +146,7 @@ pub trait StateBackend {
         V: 'static,
         C: StateCodec<V> + 'static;
 
-    /// Opens the store called `name` (letters, digits, `-` and `_`).
+    /// Opens the store called `name`, as [`is_store_name`] wants it.
     ///
     /// # Errors
     ///

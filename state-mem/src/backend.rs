@@ -5,14 +5,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use keygroup::GroupCount;
-use state_codec::{MemoryPool, StateBackend, StateCodec};
+use state_codec::{MemoryPool, StateBackend, StateCodec, is_store_name};
 
 use crate::error::MemError;
 use crate::state::MemState;
-
-/// The longest name of a store, in bytes: what is left for it in a file name by stores on disk, so
-/// that a name is good for one kind of store just if it is for the other.
-const NAME_BYTES: usize = 128;
 
 /// Opens stores in memory that share a [`MemoryPool`]. Clones open the same stores.
 ///
@@ -74,8 +70,7 @@ impl StateBackend for MemBackend {
         V: 'static,
         C: StateCodec<V> + 'static,
     {
-        let in_alphabet = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        if name.is_empty() || name.len() > NAME_BYTES || !name.bytes().all(in_alphabet) {
+        if !is_store_name(name) {
             return Err(MemError::InvalidName { name: name.into() });
         }
         let opened = Opened::new(name, &self.open)?;

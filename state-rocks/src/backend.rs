@@ -5,14 +5,11 @@ use std::path::PathBuf;
 
 use keygroup::GroupCount;
 use rocksdb::Cache;
-use state_codec::{MemoryPool, StateBackend, StateCodec};
+use state_codec::{MemoryPool, StateBackend, StateCodec, is_store_name};
 
 use crate::error::RocksError;
 use crate::options::RocksOptions;
 use crate::state::RocksState;
-
-/// The longest name of a store, in bytes: with room for what a file system allows in a name.
-const NAME_BYTES: usize = 128;
 
 /// Opens stores below one directory: the store `name` is the database in `DIR/name`. Clones open the
 /// same stores and share their block cache.
@@ -98,8 +95,7 @@ impl StateBackend for RocksBackend {
         V: 'static,
         C: StateCodec<V> + 'static,
     {
-        let in_alphabet = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        if name.is_empty() || name.len() > NAME_BYTES || !name.bytes().all(in_alphabet) {
+        if !is_store_name(name) {
             return Err(RocksError::InvalidName { name: name.into() });
         }
         RocksState::open(

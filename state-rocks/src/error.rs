@@ -13,9 +13,8 @@ use state_codec::{DecodeError, EncodeError, MemoryDenied};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RocksError {
-    /// The name is empty, longer than 128 bytes, or has a character other than ASCII letters,
-    /// digits, `-` and `_`.
-    #[error("{name:?} is no name for a store: only letters, digits, '-' and '_' are")]
+    /// The name is not as [`is_store_name`](state_codec::is_store_name) wants it.
+    #[error("{name:?} is no name for a store: 1 to 128 letters, digits, '-' and '_' are")]
     InvalidName {
         /// The name that was given.
         name: String,

@@ -31,6 +31,9 @@ use state_codec::DecodeError;
 /// Where the layout record is.
 pub(crate) const RECORD_KEY: &[u8] = b"\xff\xffWEIR";
 
+/// Behind every key that a database of this crate, or nearly any other, can have.
+pub(crate) const END: [u8; 16] = [0xff; 16];
+
 const MAGIC: [u8; 4] = *b"WEIR";
 const VERSION: u8 = 1;
 const RECORD_BYTES: usize = 7;

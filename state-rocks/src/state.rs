@@ -33,8 +33,9 @@ const BATCH_ENTRY_BYTES: usize = 1 + 5 + 5;
 /// [`RocksOptions::kept_buffer_bytes`]. These are charged to the memory pool, as is the working set
 /// while it grows: its keys and loaded values when they are resolved, and what the operator claims.
 /// The account can always be settled, for a store that is refused its empty buffers gives them back.
-/// RocksDB's own memory is bounded by the options and not charged, nor is the one
-/// [write batch](RocksOptions::write_batch_bytes) that exists at a time.
+/// What the end of the bundle needs to sort its keys is charged when they are resolved. RocksDB's own
+/// memory is bounded by the options and not charged, nor are the one
+/// [write batch](RocksOptions::write_batch_bytes) and the one encoded value that exist at a time.
 pub struct RocksState<V, C> {
     db: DB,
     path: PathBuf,
@@ -53,6 +54,9 @@ pub struct RocksState<V, C> {
     /// The slots that the last batch brought; a buffer of `resolve`.
     new: Vec<Slot>,
     db_keys: DbKeys,
+    /// What `db_keys` must have room for at the end of the bundle, if all of it became dirty.
+    bundle_keys: usize,
+    bundle_key_bytes: usize,
     value_bytes: Vec<u8>,
 
     reservation: Reservation,
@@ -98,6 +102,10 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
             path: path.clone(),
             source,
         })?;
+        // RocksDB tells stores that are open in this process by the text of their paths, so that one
+        // directory by two names would be two of them.
+        let path =
+            fs::canonicalize(&path).map_err(|source| RocksError::Directory { path, source })?;
         let engine = options.to_engine(block_cache);
         let only = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, engine.clone());
         let db = DB::open_cf_descriptors(&engine, &path, [only])
@@ -116,6 +124,8 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
             dirty: Vec::new(),
             new: Vec::new(),
             db_keys: DbKeys::default(),
+            bundle_keys: 0,
+            bundle_key_bytes: 0,
             value_bytes: Vec::new(),
             reservation,
             stats: StoreStats::default(),
@@ -150,6 +160,11 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
             self.marks.resize(bound, Mark::default());
         }
         self.db_keys.set(&self.index, &self.new, self.groups);
+        // What the end of the bundle needs to write them is charged here, where it can be refused.
+        let bundle_keys = self.bundle_keys + self.new.len();
+        let bundle_key_bytes = self.bundle_key_bytes + self.db_keys.arena.len();
+        self.db_keys.reserve(bundle_keys, bundle_key_bytes);
+        self.dirty.reserve(bundle_keys - self.dirty.len());
         let growth = self.buffer_bytes().saturating_sub(buffer_bytes_before);
         self.reservation.try_grow(growth)?;
 
@@ -173,8 +188,10 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
                 self.values[key.slot.index()] = Some(value);
                 self.marks[key.slot.index()].stored = true;
             }
-            Ok(self.reservation.try_grow(heap_bytes)?)
-        })
+            Ok::<(), RocksError>(self.reservation.try_grow(heap_bytes)?)
+        })?;
+        (self.bundle_keys, self.bundle_key_bytes) = (bundle_keys, bundle_key_bytes);
+        Ok(())
     }
 
     /// Forgets the keys that the last batch brought, and gives back what they made the buffers grow
@@ -193,7 +210,9 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
         self.new = Vec::new();
         self.db_keys = DbKeys::default();
         let freed = buffer_bytes_before.saturating_sub(self.buffer_bytes());
-        let restored = self.reservation.try_resize(charged_before - freed);
+        let restored = self
+            .reservation
+            .try_resize(charged_before.saturating_sub(freed));
         restored.expect("a pool never refuses to take bytes back");
     }
 
@@ -253,6 +272,7 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
         self.dirty.clear();
         self.new.clear();
         self.db_keys.clear();
+        (self.bundle_keys, self.bundle_key_bytes) = (0, 0);
         self.value_bytes.clear();
         if self.buffer_bytes() > self.kept_buffer_bytes || self.settle().is_err() {
             self.index = KeyIndex::default();
@@ -455,7 +475,10 @@ fn check_record(db: &DB, path: &Path, groups: GroupCount) -> Result<(), RocksErr
         }
         return Ok(());
     }
-    let mut first = db.raw_iterator();
+    // The record is not there: an entry before it or behind it is not ours.
+    let mut whole = ReadOptions::default();
+    whole.set_iterate_upper_bound(layout::END.to_vec());
+    let mut first = db.raw_iterator_opt(whole);
     first.seek_to_first();
     if first.valid() {
         return Err(RocksError::NotAStore {
@@ -576,6 +599,12 @@ impl DbKeys {
         let arena = &self.arena;
         self.sorted
             .sort_unstable_by(|a, b| a.bytes(arena).cmp(b.bytes(arena)));
+    }
+
+    /// Makes room for so many keys of so many bytes.
+    fn reserve(&mut self, keys: usize, bytes: usize) {
+        self.sorted.reserve(keys.saturating_sub(self.sorted.len()));
+        self.arena.reserve(bytes.saturating_sub(self.arena.len()));
     }
 
     fn clear(&mut self) {

@@ -55,6 +55,26 @@ fn a_bundle_writes_what_changed_and_nothing_else() {
 }
 
 #[test]
+fn the_end_of_a_bundle_asks_for_no_more_than_was_charged_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = MemoryPool::unlimited();
+    let backend = RocksBackend::new(dir.path(), groups()).with_pool(pool.clone());
+    let mut state = backend.open("store", Bytes).unwrap();
+    for number in 0..5000 {
+        let slots = resolve(&mut state, [number]).unwrap();
+        state.put(slots[0], Vec::new());
+    }
+    let charged = pool.used_bytes();
+    state.end_bundle().unwrap();
+    assert!(
+        pool.used_bytes() <= charged + 64,
+        "{} after {charged}: more than the buffer of one value",
+        pool.used_bytes()
+    );
+    assert_eq!(count(&mut state).unwrap(), 5000);
+}
+
+#[test]
 fn a_flush_is_split_at_the_bytes_of_a_write_batch() {
     let dir = tempfile::tempdir().unwrap();
     let options = RocksOptions {

@@ -67,6 +67,24 @@ fn the_second_process() {
 }
 
 #[test]
+fn one_directory_by_two_names_is_one_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut state = open(dir.path()).unwrap();
+    std::fs::create_dir(dir.path().join("x")).unwrap();
+    let link = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(dir.path(), link.path().join("link")).unwrap();
+    for other_name in [dir.path().join("x/.."), link.path().join("link")] {
+        let refused = open(&other_name).unwrap_err();
+        assert!(
+            matches!(refused, RocksError::OpenAlready { .. }),
+            "{refused:?}"
+        );
+    }
+    store(&mut state, 0..10, 1);
+    assert_eq!(count(&mut state).unwrap(), 10);
+}
+
+#[test]
 fn a_name_that_is_no_directory_name_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let backend = RocksBackend::new(dir.path(), groups());
@@ -77,7 +95,7 @@ fn a_name_that_is_no_directory_name_is_refused() {
     );
     assert_eq!(
         refused.to_string(),
-        r#""../store" is no name for a store: only letters, digits, '-' and '_' are"#
+        r#""../store" is no name for a store: 1 to 128 letters, digits, '-' and '_' are"#
     );
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
