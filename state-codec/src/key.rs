@@ -1,4 +1,4 @@
-//! Arrow columns → key rows with their hashes.
+//! Arrow columns → key rows.
 //!
 //! A key row is the partition or group key of one input row, in the layout of
 //! [`RowForm::Key`]. Most keys are a single column whose row is 16 bytes: a header that only tells
@@ -58,10 +58,7 @@ impl<'a> Key<'a> {
     pub(crate) fn write_row(self, out: &mut Vec<u8>) {
         match self {
             Self::Row(row) => out.extend_from_slice(row),
-            Self::Word(word) => {
-                out.extend_from_slice(&VALUE_HEADER.to_le_bytes());
-                out.extend_from_slice(&word.to_le_bytes());
-            }
+            Self::Word(word) => out.extend_from_slice(&Self::word_row(word)),
             Self::Null => {
                 out.extend_from_slice(&NULL_HEADER.to_le_bytes());
                 out.extend_from_slice(&0u64.to_le_bytes());
@@ -69,13 +66,13 @@ impl<'a> Key<'a> {
         }
     }
 
-    fn hash(self) -> u64 {
-        match self {
-            Self::Word(word) => hash_word(word),
-            // One key alone: any number will do.
-            Self::Null => 0x9e37_79b9_7f4a_7c15,
-            Self::Row(row) => hasher().hash_one(row),
-        }
+    /// The row of a word.
+    pub(crate) fn word_row(word: u64) -> [u8; WORD_ROW_BYTES] {
+        let mut row = [0; WORD_ROW_BYTES];
+        let (header, value) = row.split_at_mut(8);
+        header.copy_from_slice(&VALUE_HEADER.to_le_bytes());
+        value.copy_from_slice(&word.to_le_bytes());
+        row
     }
 }
 
@@ -92,8 +89,12 @@ pub(crate) fn hash_word(word: u64) -> u64 {
     hasher().hash_one(word)
 }
 
-/// The keys of a batch, one per row, each with a 64-bit hash, in buffers that are reused from batch
-/// to batch. One column of 8-byte values is not copied at all: the keys are its memory until they are
+/// The hash of a key that is not.
+pub(crate) fn hash_row(row: &[u8]) -> u64 {
+    hasher().hash_one(row)
+}
+
+/// The keys of a batch, one per row, in buffers that are reused from batch to batch. One column of 8-byte values is not copied at all: the keys are its memory until they are
 /// cleared or replaced.
 ///
 /// A batch is filled by a [`KeyEncoder`], or from key rows that exist already:
@@ -114,7 +115,8 @@ pub struct KeyBatch {
     /// Which words are values; `None` if all are. Only in [`Form::Words`].
     validity: Option<NullBuffer>,
     rows: Rows,
-    /// One per row, or none: a word is hashed faster where it is probed than its hash is read.
+    /// The caller's, one per row, or none: a key is hashed where it is probed, which is as fast for rows
+    /// and faster for words than to read a hash that was made before.
     hashes: Vec<u64>,
 }
 
@@ -136,7 +138,6 @@ impl KeyBatch {
         for row in rows {
             batch.rows.push(row)?;
         }
-        batch.hash_rows();
         Ok(batch)
     }
 
@@ -153,7 +154,7 @@ impl KeyBatch {
         self.len() == 0
     }
 
-    /// Puts hashes of the caller's in the place of the computed ones, one per row. Equal keys must
+    /// Gives the keys 64-bit hashes of the caller's in the place of our own, one per row. Equal keys must
     /// get equal hashes, in this batch and in every other that meets the same store.
     ///
     /// # Panics
@@ -197,11 +198,9 @@ impl KeyBatch {
         self.shared.as_ref().map_or(&self.words, |shared| shared)
     }
 
-    pub(crate) fn hash(&self, i: usize) -> u64 {
-        self.hashes
-            .get(i)
-            .copied()
-            .unwrap_or_else(|| self.key(i).hash())
+    /// The caller's hash of a row.
+    pub(crate) fn given_hash(&self, i: usize) -> Option<u64> {
+        self.hashes.get(i).copied()
     }
 
     /// The keys as words, if they were kept so, none of them is NULL, and their hashes are
@@ -218,12 +217,6 @@ impl KeyBatch {
         self.validity = None;
         self.rows.clear();
         self.hashes.clear();
-    }
-
-    fn hash_rows(&mut self) {
-        self.hashes.clear();
-        self.hashes
-            .extend(self.rows.iter().map(|row| Key::of_row(row).hash()));
     }
 
     /// Takes the words of a column; what stands under a NULL does not matter.
@@ -312,7 +305,6 @@ impl KeyEncoder {
             self.layout
                 .encode_into(&key_columns, Select::All, &mut out.rows)?;
         }
-        out.hash_rows();
         Ok(())
     }
 
@@ -389,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_rows_of_one_key_are_equal_in_bytes_and_hash() {
+    fn words_and_rows_of_one_key_are_equal() {
         let columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from(vec![Some(-7), None, Some(i64::MAX)])),
             Arc::new(Int32Array::from(vec![Some(-7), None, Some(i32::MAX)])),
@@ -424,7 +416,6 @@ mod tests {
                     column.data_type()
                 );
                 assert_eq!(words.key(i), from_rows.key(i));
-                assert_eq!(words.hash(i), from_rows.hash(i));
             }
         }
     }

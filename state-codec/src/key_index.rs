@@ -1,12 +1,12 @@
 //! Key → slot, for the stores.
 //!
 //! Keys that are one word stand in the table itself; longer ones stand in an arena that the table
-//! points into. The table keeps 32 bits of each hash, which costs nothing (they fill padding) and
-//! lets it grow without asking for the hashes again.
+//! points into. Of rows 32 bits of each hash are kept, so that their table grows without hashing them
+//! again; the hash of a word is made again, in less time than it would be read.
 
 use hashbrown::HashTable;
 
-use crate::key::{Key, KeyBatch, hash_word};
+use crate::key::{Key, KeyBatch, hash_row, hash_word};
 
 /// A small integer that stands for one key of a store, for a bundle or for longer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,7 +24,6 @@ impl Slot {
 struct WordEntry {
     word: u64,
     slot: u32,
-    hash: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +64,7 @@ pub struct KeyIndex {
     starts: Vec<u64>,
     /// By slot: the row's length in the arena, or one of [`WORD`], [`NULL`], [`FREE`].
     lengths: Vec<u32>,
-    /// By slot: the hash that the table was given, to find the key's entry again.
+    /// By slot: the hash of a row, to find its entry again; nothing for others.
     hashes: Vec<u32>,
     arena: Vec<u8>,
     garbage_bytes: usize,
@@ -106,19 +105,18 @@ impl KeyIndex {
         new.clear();
         slots.reserve(keys.len());
         if let Some(words) = keys.as_words() {
-            slots.extend(
-                words
-                    .iter()
-                    .map(|&word| self.word_slot(word, hash_word(word), new)),
-            );
+            slots.extend(words.iter().map(|&word| self.word_slot(word, new)));
             return;
         }
         for i in 0..keys.len() {
-            let hash = keys.hash(i);
-            slots.push(match keys.key(i) {
-                Key::Word(word) => self.word_slot(word, hash, new),
-                Key::Row(row) => self.row_slot(row, hash, new),
-                Key::Null => self.null_slot(new),
+            slots.push(match (keys.key(i), keys.given_hash(i)) {
+                (Key::Word(word), None) => self.word_slot(word, new),
+                // A word whose hash is not ours is a row like others.
+                (Key::Word(word), Some(hash)) => self.row_slot(&Key::word_row(word), hash, new),
+                (Key::Row(row), given) => {
+                    self.row_slot(row, given.unwrap_or_else(|| hash_row(row)), new)
+                }
+                (Key::Null, _) => self.null_slot(new),
             });
         }
     }
@@ -162,7 +160,8 @@ impl KeyIndex {
         let hash = spread(self.hashes[slot.index()]);
         match self.key(slot) {
             Key::Null => self.null = None,
-            Key::Word(_) => {
+            Key::Word(word) => {
+                let hash = hash_word(word);
                 let entry = self.words.find_entry(hash, |entry| entry.slot == slot.0);
                 entry
                     .expect("a word's slot is in the table of words")
@@ -210,7 +209,7 @@ impl KeyIndex {
             }
         }
         self.compact_arena();
-        self.words.shrink_to_fit(|entry| spread(entry.hash));
+        self.words.shrink_to_fit(|entry| hash_word(entry.word));
         self.rows.shrink_to_fit(|entry| spread(entry.hash));
         self.starts.shrink_to_fit();
         self.lengths.shrink_to_fit();
@@ -228,24 +227,20 @@ impl KeyIndex {
     }
 
     #[inline]
-    fn word_slot(&mut self, word: u64, hash: u64, new: &mut Vec<Slot>) -> Slot {
-        let hash = shorten(hash);
-        match self.words.find(spread(hash), |entry| entry.word == word) {
+    fn word_slot(&mut self, word: u64, new: &mut Vec<Slot>) -> Slot {
+        let hash = hash_word(word);
+        match self.words.find(hash, |entry| entry.word == word) {
             Some(entry) => Slot(entry.slot),
             None => self.insert_word(word, hash, new),
         }
     }
 
     #[cold]
-    fn insert_word(&mut self, word: u64, hash: u32, new: &mut Vec<Slot>) -> Slot {
-        let slot = self.give_slot(word, WORD, hash);
-        let entry = WordEntry {
-            word,
-            slot: slot.0,
-            hash,
-        };
+    fn insert_word(&mut self, word: u64, hash: u64, new: &mut Vec<Slot>) -> Slot {
+        let slot = self.give_slot(word, WORD, 0);
+        let entry = WordEntry { word, slot: slot.0 };
         self.words
-            .insert_unique(spread(hash), entry, |entry| spread(entry.hash));
+            .insert_unique(hash, entry, |entry| hash_word(entry.word));
         new.push(slot);
         slot
     }

@@ -3,7 +3,7 @@
 
 #[cfg(feature = "contract")]
 pub mod contract; // what every store must pass
-mod key; // Arrow columns → key rows with their hashes
+mod key; // Arrow columns → key rows
 mod key_index; // key → slot, for the stores
 mod memory; // one budget of bytes, shared by several holders
 mod row; // Arrow columns ↔ rows of bytes
