@@ -472,7 +472,7 @@ mod tests {
         let backend = backend(&MemoryPool::unlimited());
         assert_eq!(
             backend.open("a/b", Text).unwrap_err().to_string(),
-            r#""a/b" is no name for a store: 1 to 128 letters, digits, '-' and '_' are"#
+            r#""a/b" is no name for a store: 1 to 128 ASCII letters, digits, '-' and '_' are"#
         );
         let _open = backend.open("store", Text).unwrap();
         assert_eq!(

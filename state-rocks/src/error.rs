@@ -14,7 +14,7 @@ use state_codec::{DecodeError, EncodeError, MemoryDenied};
 #[non_exhaustive]
 pub enum RocksError {
     /// The name is not as [`is_store_name`](state_codec::is_store_name) wants it.
-    #[error("{name:?} is no name for a store: 1 to 128 letters, digits, '-' and '_' are")]
+    #[error("{name:?} is no name for a store: 1 to 128 ASCII letters, digits, '-' and '_' are")]
     InvalidName {
         /// The name that was given.
         name: String,

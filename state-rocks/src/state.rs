@@ -208,7 +208,11 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
         self.marks.truncate(self.index.slot_bound());
         self.marks.shrink_to_fit();
         self.new = Vec::new();
-        self.db_keys = DbKeys::default();
+        // Room for the keys of the batches before stays, and stays charged: writing them needs it.
+        self.dirty.shrink_to(self.bundle_keys);
+        self.db_keys.clear();
+        self.db_keys
+            .shrink_to(self.bundle_keys, self.bundle_key_bytes);
         let freed = buffer_bytes_before.saturating_sub(self.buffer_bytes());
         let restored = self
             .reservation
@@ -605,6 +609,12 @@ impl DbKeys {
     fn reserve(&mut self, keys: usize, bytes: usize) {
         self.sorted.reserve(keys.saturating_sub(self.sorted.len()));
         self.arena.reserve(bytes.saturating_sub(self.arena.len()));
+    }
+
+    /// Gives back what is allocated beyond room for so many keys of so many bytes.
+    fn shrink_to(&mut self, keys: usize, bytes: usize) {
+        self.sorted.shrink_to(keys);
+        self.arena.shrink_to(bytes);
     }
 
     fn clear(&mut self) {

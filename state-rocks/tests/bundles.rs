@@ -60,7 +60,7 @@ fn the_end_of_a_bundle_asks_for_no_more_than_was_charged_before() {
     let pool = MemoryPool::unlimited();
     let backend = RocksBackend::new(dir.path(), groups()).with_pool(pool.clone());
     let mut state = backend.open("store", Bytes).unwrap();
-    for number in 0..5000 {
+    for number in 0..20_000 {
         let slots = resolve(&mut state, [number]).unwrap();
         state.put(slots[0], Vec::new());
     }
@@ -69,6 +69,32 @@ fn the_end_of_a_bundle_asks_for_no_more_than_was_charged_before() {
     assert!(
         pool.used_bytes() <= charged + 64,
         "{} after {charged}: more than the buffer of one value",
+        pool.used_bytes()
+    );
+    assert_eq!(count(&mut state).unwrap(), 20_000);
+}
+
+#[test]
+fn a_refused_batch_leaves_the_end_of_the_bundle_charged() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = MemoryPool::new(2 << 20);
+    let backend = RocksBackend::new(dir.path(), groups()).with_pool(pool.clone());
+    let mut state = backend.open("store", Bytes).unwrap();
+    for number in 0..5000 {
+        let slots = resolve(&mut state, [number]).unwrap();
+        state.put(slots[0], Vec::new());
+    }
+    let before = pool.used_bytes();
+    for _ in 0..3 {
+        let denied = resolve(&mut state, 5000..50_000).unwrap_err();
+        assert!(matches!(denied, RocksError::Denied(_)), "{denied:?}");
+        assert!(pool.used_bytes() <= before);
+    }
+    let charged = pool.used_bytes();
+    state.end_bundle().unwrap();
+    assert!(
+        (1..=charged + 64).contains(&pool.used_bytes()),
+        "{} after {charged}: not the buffers that were charged, or more than them and one value's",
         pool.used_bytes()
     );
     assert_eq!(count(&mut state).unwrap(), 5000);
@@ -207,4 +233,36 @@ fn dirty_values_outlive_a_failed_write() {
     }
     let written = state.stats().written_values;
     assert!(written < 200, "{written} values were written to no file");
+}
+
+#[test]
+fn a_batch_is_refused_after_a_failed_write_as_before_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = MemoryPool::new(4 << 20);
+    let options = RocksOptions {
+        write_buffer_bytes: 64 << 10,
+        write_batch_bytes: 64 << 10,
+        ..RocksOptions::default()
+    };
+    let backend = RocksBackend::new(dir.path(), groups())
+        .with_pool(pool.clone())
+        .with_options(options);
+    let mut state = backend.open("store", Bytes).unwrap();
+    std::fs::remove_dir_all(dir.path().join("store")).unwrap();
+
+    let slots = resolve(&mut state, 0..200).unwrap();
+    for &slot in &slots {
+        state.put(slot, vec![7; 10_000]); // nobody claimed them, nor the buffer of one
+    }
+    for _ in 0..2 {
+        state.end_bundle().unwrap_err();
+        let charged = state.charged_bytes();
+        let denied = resolve(&mut state, 1000..100_000).unwrap_err();
+        assert!(matches!(denied, RocksError::Denied(_)), "{denied:?}");
+        assert!(state.charged_bytes() <= charged);
+        assert_eq!(state.charged_bytes(), pool.used_bytes());
+        for &slot in &slots {
+            assert_eq!(state.get(slot), Some(&vec![7; 10_000]));
+        }
+    }
 }

@@ -70,7 +70,7 @@ fn the_second_process() {
 fn one_directory_by_two_names_is_one_store() {
     let dir = tempfile::tempdir().unwrap();
     let mut state = open(dir.path()).unwrap();
-    std::fs::create_dir(dir.path().join("x")).unwrap();
+    fs::create_dir(dir.path().join("x")).unwrap();
     let link = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(dir.path(), link.path().join("link")).unwrap();
     for other_name in [dir.path().join("x/.."), link.path().join("link")] {
@@ -95,9 +95,17 @@ fn a_name_that_is_no_directory_name_is_refused() {
     );
     assert_eq!(
         refused.to_string(),
-        r#""../store" is no name for a store: 1 to 128 letters, digits, '-' and '_' are"#
+        r#""../store" is no name for a store: 1 to 128 ASCII letters, digits, '-' and '_' are"#
     );
+    for name in ["", "ü", &"n".repeat(129)] {
+        let refused = backend.open(name, Bytes).unwrap_err();
+        assert!(
+            matches!(&refused, RocksError::InvalidName { name: given } if given == name),
+            "{refused:?}"
+        );
+    }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    backend.open(&"n".repeat(128), Bytes).unwrap();
 }
 
 #[test]
@@ -152,17 +160,19 @@ fn another_max_parallelism_is_refused() {
 
 #[test]
 fn a_database_of_something_else_is_refused_and_left_alone() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = raw(dir.path());
-    db.put(b"some", b"thing").unwrap();
-    drop(db);
-    let refused = open(dir.path()).unwrap_err();
-    assert!(
-        matches!(refused, RocksError::NotAStore { .. }),
-        "{refused:?}"
-    );
-    let db = raw(dir.path());
-    assert_eq!(db.iterator(rocksdb::IteratorMode::Start).count(), 1);
+    for key in [b"some".as_slice(), b"\xff\xffWEIRD", b"\xff\xff\xff\xff"] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = raw(dir.path());
+        db.put(key, b"thing").unwrap();
+        drop(db);
+        let refused = open(dir.path()).unwrap_err();
+        assert!(
+            matches!(refused, RocksError::NotAStore { .. }),
+            "{refused:?}"
+        );
+        let db = raw(dir.path());
+        assert_eq!(db.iterator(rocksdb::IteratorMode::Start).count(), 1);
+    }
 }
 
 #[test]
