@@ -244,20 +244,27 @@ fn a_refused_batch_can_be_pushed_again() {
 
 #[test]
 fn a_payload_too_large_for_the_budget_is_refused_before_anything_changes() {
-    let pool = MemoryPool::new(64 << 10);
-    let backend = MemBackend::default().with_pool(pool);
-    let mut ranker = Ranker::open(spec().build().unwrap(), &backend, "test").unwrap();
-    run(&mut ranker, &["a 5 a"]);
-    let charged = ranker.charged_bytes();
-    let large = "x".repeat(100 << 10);
-    ranker
-        .push(&batch(&format!("a 1 {large}; b 1 small")))
-        .unwrap_err();
-    assert_eq!(ranker.charged_bytes(), charged);
-    assert_eq!(
-        run(&mut ranker, &["b 2 b; a 4 c"]),
-        "+I b 2 b\n-U a 5 a\n+U a 4 c"
-    );
+    for general in [false, true] {
+        let open = if general {
+            Ranker::open_general
+        } else {
+            Ranker::open
+        };
+        let pool = MemoryPool::new(64 << 10);
+        let backend = MemBackend::default().with_pool(pool);
+        let mut ranker = open(spec().build().unwrap(), &backend, "test").unwrap();
+        run(&mut ranker, &["a 5 a"]);
+        let charged = ranker.charged_bytes();
+        let large = "x".repeat(100 << 10);
+        ranker
+            .push(&batch(&format!("a 1 {large}; b 1 small")))
+            .unwrap_err();
+        assert_eq!(ranker.charged_bytes(), charged, "general: {general}");
+        assert_eq!(
+            run(&mut ranker, &["b 2 b; a 4 c"]),
+            "+I b 2 b\n-U a 5 a\n+U a 4 c"
+        );
+    }
 }
 
 #[test]
