@@ -1,6 +1,7 @@
 //! What a failure leaves behind: held changes after a failed write, and the bundle of earlier batches
 //! after a refused one.
 
+#[macro_use]
 mod common;
 
 use std::sync::Arc;
@@ -57,31 +58,7 @@ impl StateBackend for FailingBackend {
 }
 
 impl<V: 'static, C: StateCodec<V> + 'static> KeyedState<V> for FailingState<V, C> {
-    type Error = Failure;
-
-    fn resolve(&mut self, keys: &KeyBatch, slots: &mut Vec<Slot>) -> Result<(), Failure> {
-        Ok(self.state.resolve(keys, slots)?)
-    }
-
-    fn get(&self, slot: Slot) -> Option<&V> {
-        self.state.get(slot)
-    }
-
-    fn get_mut(&mut self, slot: Slot) -> Option<&mut V> {
-        self.state.get_mut(slot)
-    }
-
-    fn put(&mut self, slot: Slot, value: V) {
-        self.state.put(slot, value);
-    }
-
-    fn remove(&mut self, slot: Slot) -> Option<V> {
-        self.state.remove(slot)
-    }
-
-    fn claim(&mut self, additional: usize) -> Result<(), Failure> {
-        Ok(self.state.claim(additional)?)
-    }
+    forward_all_but_end_bundle!(Failure);
 
     fn end_bundle(&mut self) -> Result<(), Failure> {
         let fail = |left: u32| left.checked_sub(1);
@@ -94,30 +71,10 @@ impl<V: 'static, C: StateCodec<V> + 'static> KeyedState<V> for FailingState<V, C
         }
         Ok(self.state.end_bundle()?)
     }
-
-    fn abandon_bundle(&mut self) {
-        self.state.abandon_bundle();
-    }
-
-    fn charged_bytes(&self) -> usize {
-        self.state.charged_bytes()
-    }
 }
 
 impl<V: 'static, C: StateCodec<V> + 'static> Snapshot<V> for FailingState<V, C> {
-    type Error = Failure;
-
-    fn scan(
-        &mut self,
-        groups: GroupRange,
-        visit: &mut dyn FnMut(KeyGroup, &[u8], &V),
-    ) -> Result<(), Failure> {
-        Ok(self.state.scan(groups, visit)?)
-    }
-
-    fn load(&mut self, key_row: &[u8], value: V) -> Result<(), Failure> {
-        Ok(self.state.load(key_row, value)?)
-    }
+    forward_snapshot!(Failure);
 }
 
 fn open<B: StateBackend>(

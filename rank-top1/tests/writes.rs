@@ -1,6 +1,7 @@
 //! What reaches the store: rejected rows encode and write nothing, and a bundle writes each changed
 //! winner once.
 
+#[macro_use]
 mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,61 +89,17 @@ impl StateBackend for CountedBackend {
 }
 
 impl<V: 'static, C: StateCodec<V> + 'static> KeyedState<V> for CountedState<V, C> {
-    type Error = RocksError;
-
-    fn resolve(&mut self, keys: &KeyBatch, slots: &mut Vec<Slot>) -> Result<(), RocksError> {
-        self.state.resolve(keys, slots)
-    }
-
-    fn get(&self, slot: Slot) -> Option<&V> {
-        self.state.get(slot)
-    }
-
-    fn get_mut(&mut self, slot: Slot) -> Option<&mut V> {
-        self.state.get_mut(slot)
-    }
-
-    fn put(&mut self, slot: Slot, value: V) {
-        self.state.put(slot, value);
-    }
-
-    fn remove(&mut self, slot: Slot) -> Option<V> {
-        self.state.remove(slot)
-    }
-
-    fn claim(&mut self, additional: usize) -> Result<(), RocksError> {
-        self.state.claim(additional)
-    }
+    forward_all_but_end_bundle!(RocksError);
 
     fn end_bundle(&mut self) -> Result<(), RocksError> {
         self.state.end_bundle()?;
         *self.counts.stats.lock().unwrap() = self.state.stats();
         Ok(())
     }
-
-    fn abandon_bundle(&mut self) {
-        self.state.abandon_bundle();
-    }
-
-    fn charged_bytes(&self) -> usize {
-        self.state.charged_bytes()
-    }
 }
 
 impl<V: 'static, C: StateCodec<V> + 'static> Snapshot<V> for CountedState<V, C> {
-    type Error = RocksError;
-
-    fn scan(
-        &mut self,
-        groups: GroupRange,
-        visit: &mut dyn FnMut(KeyGroup, &[u8], &V),
-    ) -> Result<(), RocksError> {
-        self.state.scan(groups, visit)
-    }
-
-    fn load(&mut self, key_row: &[u8], value: V) -> Result<(), RocksError> {
-        self.state.load(key_row, value)
-    }
+    forward_snapshot!(RocksError);
 }
 
 fn backend() -> (tempfile::TempDir, CountedBackend) {

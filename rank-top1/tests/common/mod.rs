@@ -1,6 +1,6 @@
 //! Streams of `(key, sort, payload)` rows as text, through a ranker, to changelogs as text.
 
-#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(dead_code, unused_macros, reason = "each test file uses a part")]
 
 use std::sync::Arc;
 
@@ -114,4 +114,63 @@ pub(crate) fn changelog(spec: &RankSpecBuilder, rows: &str) -> String {
         "each row alone, the general ranker"
     );
     expected
+}
+
+/// The methods of `KeyedState<V>` of a wrapper around `self.state`, but for `end_bundle`, which the
+/// wrapper is there for.
+macro_rules! forward_all_but_end_bundle {
+    ($error:ty) => {
+        type Error = $error;
+
+        fn resolve(&mut self, keys: &KeyBatch, slots: &mut Vec<Slot>) -> Result<(), $error> {
+            self.state.resolve(keys, slots).map_err(<$error>::from)
+        }
+
+        fn get(&self, slot: Slot) -> Option<&V> {
+            self.state.get(slot)
+        }
+
+        fn get_mut(&mut self, slot: Slot) -> Option<&mut V> {
+            self.state.get_mut(slot)
+        }
+
+        fn put(&mut self, slot: Slot, value: V) {
+            self.state.put(slot, value);
+        }
+
+        fn remove(&mut self, slot: Slot) -> Option<V> {
+            self.state.remove(slot)
+        }
+
+        fn claim(&mut self, additional: usize) -> Result<(), $error> {
+            self.state.claim(additional).map_err(<$error>::from)
+        }
+
+        fn abandon_bundle(&mut self) {
+            self.state.abandon_bundle();
+        }
+
+        fn charged_bytes(&self) -> usize {
+            self.state.charged_bytes()
+        }
+    };
+}
+
+/// The methods of `Snapshot<V>` of a wrapper around `self.state`.
+macro_rules! forward_snapshot {
+    ($error:ty) => {
+        type Error = $error;
+
+        fn scan(
+            &mut self,
+            groups: GroupRange,
+            visit: &mut dyn FnMut(KeyGroup, &[u8], &V),
+        ) -> Result<(), $error> {
+            self.state.scan(groups, visit).map_err(<$error>::from)
+        }
+
+        fn load(&mut self, key_row: &[u8], value: V) -> Result<(), $error> {
+            self.state.load(key_row, value).map_err(<$error>::from)
+        }
+    };
 }
