@@ -1,0 +1,75 @@
+//! Checkpoints: directories of manifests and of the files that they name.
+//!
+//! ```text
+//! DIR/00000000000000000007.manifest     a checkpoint is complete when it has its manifest
+//! DIR/files/<sha-256 of the content>    named by one manifest or by many, never changed
+//! DIR/tmp/…                             what a writer has not finished; removed by the next success
+//! DIR/lock                              held by the one writer
+//! ```
+//!
+//! A *native* checkpoint is a store's own files. A *canonical* one has a section per key group, each an
+//! Arrow IPC stream of the operator's rows, which any store can be restored from and any Arrow reader
+//! can open.
+
+mod dir;
+mod error;
+mod manifest;
+mod sections;
+
+use std::path::PathBuf;
+
+use keygroup::GroupRange;
+
+use crate::state::{StateBackend, StateCodec, StateValue};
+
+pub use dir::{CheckpointDir, CheckpointWriter};
+pub use error::CheckpointError;
+pub use manifest::{CheckpointKind, FileEntry, Manifest, SectionEntry};
+pub use sections::{SectionReader, SectionWriter};
+
+/// A checkpoint to restore from: the directory and the number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointRef {
+    /// The directory that a [`CheckpointDir`] wrote.
+    pub dir: PathBuf,
+    /// Which of its checkpoints.
+    pub id: u64,
+}
+
+/// A backend whose stores can be saved as the files that they already have, without reading a value.
+pub trait NativeBackend: StateBackend {
+    /// Saves a store as checkpoint `id` of `dir`, between bundles. What the store holds back is written
+    /// first, and its cache cleared. Files that an earlier checkpoint of `dir` has are named again and
+    /// neither copied nor linked once more.
+    ///
+    /// `fingerprint` is what the operator calls its state; a restore has to give the same.
+    ///
+    /// # Errors
+    ///
+    /// Where the store or the directory cannot be written. The checkpoints of `dir` are as they were.
+    fn checkpoint<V, C>(
+        &self,
+        state: &mut Self::State<V, C>,
+        dir: &CheckpointDir,
+        id: u64,
+        fingerprint: &str,
+    ) -> Result<Manifest, Self::Error>
+    where
+        V: StateValue,
+        C: StateCodec<V>;
+
+    /// Makes the store `name`, which must not exist, of what the checkpoints `parts` hold of `groups`.
+    /// Nothing of other groups remains, and no checkpoint is changed.
+    ///
+    /// # Errors
+    ///
+    /// Where a checkpoint is not one of this operator and of stores of this backend, is damaged, or
+    /// cannot be read: then there is no store.
+    fn restore(
+        &self,
+        name: &str,
+        parts: &[CheckpointRef],
+        groups: GroupRange,
+        fingerprint: &str,
+    ) -> Result<(), Self::Error>;
+}
