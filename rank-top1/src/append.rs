@@ -10,12 +10,14 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Int8Type, Int16Type, Int32Type, Int64Type};
-use state_codec::{KeyedState, Rows, Select, Slot, SortKey};
+use state_codec::{KeyedState, Reservation, Rows, Select, Slot, SortKey};
 
 use crate::bundle::Changes;
 use crate::changelog::{Changelog, RowKind};
+use crate::clock::Clock;
 use crate::error::{BatchError, RankError};
 use crate::input::{self, Input};
+use crate::metrics::Counters;
 use crate::ranked::{RankedRow, RankedRows};
 use crate::spec::{Emit, RankEnd, RankSpec, Ties};
 
@@ -48,12 +50,63 @@ impl Log {
         self.rows.clear();
         self.ranks.clear();
     }
+
+    /// What is allocated, but for the rows that others share.
+    fn allocated_bytes(&self) -> usize {
+        self.kinds.capacity()
+            + self.rows.capacity() * size_of::<RankedRow>()
+            + self.ranks.capacity() * size_of::<i64>()
+    }
+}
+
+/// When the partitions of a running mini-batch were first touched, by slot. Kept only where rows expire,
+/// for that decides which of them the mini-batch finds.
+#[derive(Debug, Default)]
+struct FirstTouch {
+    times_ms: Vec<i64>,
+}
+
+impl FirstTouch {
+    /// No row came at this time: the clock would be unset.
+    const UNTOUCHED: i64 = i64::MIN;
+
+    fn touch(&mut self, slots: &[Slot], now_ms: i64) {
+        for slot in slots {
+            if slot.index() >= self.times_ms.len() {
+                self.times_ms.resize(slot.index() + 1, Self::UNTOUCHED);
+            }
+            let time_ms = &mut self.times_ms[slot.index()];
+            if *time_ms == Self::UNTOUCHED {
+                *time_ms = now_ms;
+            }
+        }
+    }
+
+    fn time_ms(&self, slot: Slot) -> Option<i64> {
+        let time_ms = self.times_ms.get(slot.index()).copied();
+        time_ms.filter(|&time_ms| time_ms != Self::UNTOUCHED)
+    }
+
+    fn clear(&mut self, touched: &[Slot]) {
+        for slot in touched {
+            if let Some(time_ms) = self.times_ms.get_mut(slot.index()) {
+                *time_ms = Self::UNTOUCHED;
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct AppendRanker<S> {
     spec: RankSpec,
     state: S,
+    clock: Clock,
+    /// For all that is held here and not in the state.
+    reservation: Reservation,
+    metrics: Counters,
+    /// A mini-batch has rows that are not flushed.
+    in_bundle: bool,
+    first_touch: FirstTouch,
     input: Input,
     slots: Vec<Slot>,
     /// Rows that no partition has refused as it is in state, and their payload.
@@ -62,25 +115,30 @@ pub(crate) struct AppendRanker<S> {
     /// By row of the batch, if the rank end is a column.
     rank_ends: Option<Int64Array>,
     changes: Changes<Change>,
+    /// Heap bytes of the lists in `changes`, those that others share included.
+    change_bytes: usize,
     log: Log,
-    /// Rows whose rank end was not that of their partition.
-    rank_end_mismatches: u64,
     unwritten: Option<Changelog>,
 }
 
 impl<S: KeyedState<RankedRows>> AppendRanker<S> {
-    pub(crate) fn new(spec: RankSpec, state: S) -> Self {
+    pub(crate) fn new(spec: RankSpec, state: S, reservation: Reservation) -> Self {
         Self {
             spec,
             state,
+            clock: Clock::default(),
+            reservation,
+            metrics: Counters::default(),
+            in_bundle: false,
+            first_touch: FirstTouch::default(),
             input: Input::default(),
             slots: Vec::new(),
             admitted: Vec::new(),
             payload: Rows::new(),
             rank_ends: None,
             changes: Changes::default(),
+            change_bytes: 0,
             log: Log::default(),
-            rank_end_mismatches: 0,
             unwritten: None,
         }
     }
@@ -93,8 +151,23 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
         &self.state
     }
 
-    pub(crate) fn rank_end_mismatches(&self) -> u64 {
-        self.rank_end_mismatches
+    /// The state, unless it is in the middle of a bundle.
+    pub(crate) fn state_between_bundles(&mut self) -> Option<&mut S> {
+        let between = !self.in_bundle && self.unwritten.is_none();
+        between.then_some(&mut self.state)
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.metrics
+    }
+
+    pub(crate) fn reserved_bytes(&self) -> usize {
+        self.reservation.bytes()
+    }
+
+    pub(crate) fn advance_clock(&mut self, now_ms: i64) {
+        self.clock.advance(now_ms);
+        self.state.advance_clock(now_ms);
     }
 
     pub(crate) fn push(
@@ -104,10 +177,15 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
         if self.unwritten.is_some() {
             return Err(RankError::Unwritten);
         }
+        self.clock.check(&self.spec)?;
         input::check(&self.spec, batch)?;
         let pushed = self.push_checked(batch);
+        if pushed.is_ok() || self.unwritten.is_some() {
+            self.metrics.rows_in += batch.num_rows() as u64;
+        }
         self.input.clear();
         self.rank_ends = None;
+        self.settle_account();
         pushed
     }
 
@@ -125,20 +203,27 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
             .map_err(RankError::State)?;
         let admitted = self.admit(batch);
         if self.spec.emit == Emit::MiniBatch {
-            admitted?;
-            self.changes.touch(&self.slots);
-            self.walk();
-            self.rank_end_mismatches += self.mismatches();
+            if let Err(refused) = admitted.and_then(|()| self.reserve_bundle()) {
+                if !self.in_bundle {
+                    self.forget_bundle();
+                    self.state.abandon_bundle();
+                }
+                return Err(refused);
+            }
+            self.in_bundle = true;
+            self.metrics.accepted += self.walk();
+            self.metrics.rank_end_mismatches += self.mismatches();
             return Ok(None);
         }
-        let mut mismatches = 0;
+        let (mut accepted, mut mismatches) = (0, 0);
         let closed = admitted.and_then(|()| {
-            self.walk();
+            accepted = self.walk();
             mismatches = self.mismatches();
-            self.flush()
+            self.close()
         });
         if closed.is_ok() || self.unwritten.is_some() {
-            self.rank_end_mismatches += mismatches;
+            self.metrics.accepted += accepted;
+            self.metrics.rank_end_mismatches += mismatches;
         } else {
             self.forget_bundle();
             self.state.abandon_bundle();
@@ -147,19 +232,92 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
     }
 
     pub(crate) fn flush(&mut self) -> Result<Option<Changelog>, RankError<S::Error>> {
+        let flushed = self.close();
+        self.settle_account();
+        flushed
+    }
+
+    fn close(&mut self) -> Result<Option<Changelog>, RankError<S::Error>> {
         if self.unwritten.is_none() && !self.changes.is_empty() {
             self.unwritten = self.settle()?;
         }
         self.state.end_bundle().map_err(RankError::Write)?;
         self.forget_bundle();
-        Ok(self.unwritten.take())
+        self.metrics.bundles += 1;
+        let changelog = self.unwritten.take();
+        self.metrics.changes_out += changelog.as_ref().map_or(0, Changelog::len) as u64;
+        Ok(changelog)
     }
 
     pub(crate) fn abandon(&mut self) {
         if self.unwritten.is_none() {
             self.forget_bundle();
             self.state.abandon_bundle();
+            self.settle_account();
         }
+    }
+
+    /// Notes what the batch touches, and charges for all that its admitted rows may add to the mini-batch.
+    fn reserve_bundle(&mut self) -> Result<(), RankError<S::Error>> {
+        let mut growth_bytes = 0;
+        let mut new = HashSet::new();
+        for (&row, bytes) in self.admitted.iter().zip(self.payload.iter()) {
+            let slot = self.slots[row as usize];
+            let key = self.input.sort_keys.get(row as usize);
+            // A list may double to take a row, and both its copies may leave their inline place.
+            growth_bytes += RankedRow::bytes_needed(bytes, key) + 4 * size_of::<RankedRow>();
+            if self.changes.position(slot).is_none() && new.insert(slot) {
+                let stored = self.state.get(slot).map_or(0, RankedRows::heap_bytes);
+                growth_bytes += 2 * stored + 2 * size_of::<Change>();
+            }
+        }
+        let touched = self.changes.touch(&self.slots);
+        let held_bytes = self.held_bytes();
+        self.reservation
+            .try_resize(held_bytes + growth_bytes)
+            .inspect_err(|_| self.changes.untouch(touched))?;
+        if self.spec.ttl_ms.is_some() {
+            self.first_touch.touch(&self.slots, self.clock.now_ms());
+        }
+        Ok(())
+    }
+
+    /// What is allocated here.
+    fn held_bytes(&self) -> usize {
+        self.input.allocated_bytes()
+            + self.payload.allocated_bytes()
+            + (self.slots.capacity() + self.admitted.capacity()) * size_of::<u32>()
+            + self.changes.allocated_bytes()
+            + self.change_bytes
+            + self.first_touch.times_ms.capacity() * size_of::<i64>()
+            + self.log.allocated_bytes()
+    }
+
+    /// Charges what is held from one call to the next. Buffers that the budget has no room for are given
+    /// back.
+    fn settle_account(&mut self) {
+        if self.reservation.try_resize(self.held_bytes()).is_ok() {
+            return;
+        }
+        self.input = Input::default();
+        self.slots = Vec::new();
+        self.admitted = Vec::new();
+        self.payload = Rows::new();
+        self.changes.shrink_to_fit();
+        if self.unwritten.is_none() && !self.in_bundle {
+            self.first_touch = FirstTouch::default();
+            self.log = Log::default();
+        }
+        // What is left was charged when the bundle took it, or is a log whose write failed.
+        let held_bytes = self.held_bytes().min(self.reservation.bytes());
+        let settled = self.reservation.try_resize(held_bytes);
+        settled.expect("a pool never refuses to take bytes back");
+    }
+
+    /// When the partition was first touched in this bundle: now, unless a batch before did.
+    fn touched_ms(&self, slot: Slot) -> i64 {
+        let before = self.first_touch.time_ms(slot);
+        before.unwrap_or(self.clock.now_ms())
     }
 
     /// Collects and encodes the rows that their partition, as it is in state, would keep. Fails
@@ -174,7 +332,7 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
                 || self
                     .state
                     .get(slot)
-                    .is_none_or(|kept| accepts(&self.spec, kept, key))
+                    .is_none_or(|kept| accepts(&self.spec, kept, key, self.touched_ms(slot)))
             {
                 self.admitted.push(row as u32);
             }
@@ -232,8 +390,11 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
             .count() as u64
     }
 
-    /// Takes the admitted rows into the lists of their partitions, in arrival order.
-    fn walk(&mut self) {
+    /// Takes the admitted rows into the lists of their partitions, in arrival order. Returns how many
+    /// were taken.
+    fn walk(&mut self) -> u64 {
+        let now_ms = self.clock.now_ms();
+        let mut accepted = 0;
         let Self {
             spec,
             state,
@@ -242,6 +403,8 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
             admitted,
             payload,
             changes,
+            change_bytes,
+            first_touch,
             log,
             rank_ends,
             ..
@@ -252,7 +415,12 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
             let position = match changes.position(slot) {
                 Some(position) => position,
                 None => {
-                    let before = state.get(slot).cloned().unwrap_or_else(|| RankedRows {
+                    let touched_ms = first_touch.time_ms(slot).unwrap_or(now_ms);
+                    let live = |kept: &RankedRows| RankedRows {
+                        rank_end: kept.rank_end,
+                        rows: live(spec, kept, touched_ms).cloned().collect(),
+                    };
+                    let before = state.get(slot).map(live).unwrap_or_else(|| RankedRows {
                         rank_end: match (&spec.range.end, rank_ends.as_ref()) {
                             (RankEnd::Constant(end), _) => end.get(),
                             (RankEnd::Column(_), Some(ends)) => rank_end(ends, row as usize)
@@ -261,18 +429,24 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
                         },
                         ..RankedRows::default()
                     });
-                    if !accepts(spec, &before, key) {
+                    if !accepts(spec, &before, key, touched_ms) {
                         continue;
                     }
                     let after = before.clone();
+                    *change_bytes += before.heap_bytes() + after.heap_bytes();
                     changes.push(slot, Change { before, after })
                 }
             };
             let kept = &mut changes.as_mut_slice()[position].after;
-            if accepts(spec, kept, key) {
-                insert(spec, kept, RankedRow::new(bytes, key), log);
+            // What had expired is not in the list any more, and what expires since stays.
+            if accepts(spec, kept, key, i64::MIN) {
+                *change_bytes -= kept.heap_bytes();
+                insert(spec, kept, RankedRow::new(bytes, key, now_ms), log);
+                *change_bytes += kept.heap_bytes();
+                accepted += 1;
             }
         }
+        accepted
     }
 
     /// Puts the changed lists into state and returns what they change. On error nothing has changed.
@@ -312,8 +486,11 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
     }
 
     fn forget_bundle(&mut self) {
+        self.first_touch.clear(self.changes.touched());
         self.changes.clear();
+        self.change_bytes = 0;
         self.log.clear();
+        self.in_bundle = false;
     }
 }
 
@@ -348,13 +525,26 @@ fn precedes(spec: &RankSpec, arriving: SortKey<'_>, kept: &RankedRow) -> bool {
     }
 }
 
-fn accepts(spec: &RankSpec, kept: &RankedRows, key: SortKey<'_>) -> bool {
-    let full = kept.rows.len() as u64 >= rank_end_of(spec, kept);
-    !full
-        || kept
-            .rows
-            .last()
-            .is_none_or(|worst| precedes(spec, key, worst))
+/// The rows that had not expired at `touched_ms`.
+fn live<'a>(
+    spec: &'a RankSpec,
+    kept: &'a RankedRows,
+    touched_ms: i64,
+) -> impl DoubleEndedIterator<Item = &'a RankedRow> {
+    let rows = kept.rows.iter();
+    rows.filter(move |row| !row.is_expired(spec, touched_ms))
+}
+
+/// Whether a partition takes a row, by its rows that had not expired at `touched_ms`.
+fn accepts(spec: &RankSpec, kept: &RankedRows, key: SortKey<'_>, touched_ms: i64) -> bool {
+    let held = if spec.ttl_ms.is_none() {
+        kept.rows.len()
+    } else {
+        live(spec, kept, touched_ms).count()
+    };
+    let full = held as u64 >= rank_end_of(spec, kept);
+    let worst = || live(spec, kept, touched_ms).next_back();
+    !full || worst().is_none_or(|worst| precedes(spec, key, worst))
 }
 
 /// Whether a change of rank is emitted as an update of that rank. Otherwise only which rows are in
@@ -366,14 +556,22 @@ fn updates_ranks(spec: &RankSpec) -> bool {
 
 /// Inserts an accepted row behind its equals and logs what an immediate ranker emits.
 fn insert(spec: &RankSpec, kept: &mut RankedRows, row: RankedRow, log: &mut Log) {
-    let key = row.sort_key();
-    let index = kept.rows.partition_point(|kept| !precedes(spec, key, kept));
+    let index = kept
+        .rows
+        .partition_point(|kept| !precedes(spec, row.sort_key(), kept));
     let end = rank_end_of(spec, kept);
     let evicted = if kept.rows.len() as u64 >= end {
         kept.rows.pop()
     } else {
         None
     };
+    if spec.ttl_ms.is_some() {
+        let now_ms = row.write_ms;
+        refresh(spec, &mut kept.rows[..index], row.sort_key(), now_ms);
+        if let Some(evicted) = evicted.as_ref().filter(|_| !updates_ranks(spec)) {
+            refresh(spec, &mut kept.rows, evicted.sort_key(), now_ms);
+        }
+    }
     kept.rows.insert(index, row);
     if spec.emit == Emit::MiniBatch {
         return;
@@ -393,6 +591,15 @@ fn insert(spec: &RankSpec, kept: &mut RankedRows, row: RankedRow, log: &mut Log)
         .chain([None]);
     for ((place, row), displaced) in kept.rows.iter().enumerate().skip(index).zip(displaced) {
         log_rank(spec, displaced, row, place as u64 + 1, log);
+    }
+}
+
+/// Renews the last of `rows` as far as they tie with `key`: Flink keeps rows that tie in one entry of its
+/// state, which it writes as a whole.
+fn refresh(spec: &RankSpec, rows: &mut [RankedRow], key: SortKey<'_>, now_ms: i64) {
+    let ties = |row: &&mut RankedRow| spec.order.compare(row.sort_key(), key) == Ordering::Equal;
+    for row in rows.iter_mut().rev().take_while(ties) {
+        row.write_ms = now_ms;
     }
 }
 

@@ -35,9 +35,21 @@ impl<C> Default for Changes<C> {
 }
 
 impl<C> Changes<C> {
-    /// Notes that these partitions were touched, in this order.
-    pub(crate) fn touch(&mut self, slots: &[Slot]) {
+    /// Notes that these partitions were touched, in this order. What it returns is for
+    /// [`untouch`](Self::untouch).
+    pub(crate) fn touch(&mut self, slots: &[Slot]) -> usize {
+        self.forget_repeated();
+        let before = self.touched.len();
         self.touched.extend_from_slice(slots);
+        before
+    }
+
+    /// Takes the last touch back.
+    pub(crate) fn untouch(&mut self, before: usize) {
+        self.touched.truncate(before);
+    }
+
+    fn forget_repeated(&mut self) {
         if self.touched.len() > self.touched_limit {
             let bound = self
                 .touched
@@ -50,6 +62,16 @@ impl<C> Changes<C> {
                 .retain(|slot| !std::mem::replace(&mut seen[slot.index()], true));
             self.touched_limit = WAITING_SLOTS_TOLERATED.max(2 * self.touched.len());
         }
+    }
+
+    /// Gives back what is allocated beyond what the bundle holds.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.changes.shrink_to_fit();
+        if self.changes.is_empty() {
+            self.positions = Vec::new();
+        }
+        self.slots.shrink_to_fit();
+        self.touched.shrink_to_fit();
     }
 
     /// The change at a slot.
@@ -116,6 +138,17 @@ impl<C> Changes<C> {
             "every changed partition was touched"
         );
         order
+    }
+
+    /// The partitions that were touched, in order; repeated ones may be missing after their first.
+    pub(crate) fn touched(&self) -> &[Slot] {
+        &self.touched
+    }
+
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        self.changes.capacity() * size_of::<C>()
+            + self.positions.capacity() * size_of::<u32>()
+            + (self.slots.capacity() + self.touched.capacity()) * size_of::<Slot>()
     }
 
     /// Forgets the bundle. Costs what it changed, not what is held.

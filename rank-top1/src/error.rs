@@ -2,7 +2,9 @@
 
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
-use state_codec::{DecodeError, EncodeError};
+use keygroup::{GroupRange, KeyGroup};
+use state_codec::checkpoint::CheckpointError;
+use state_codec::{DecodeError, EncodeError, MemoryDenied, StoreError};
 
 /// Why a batch or a flush was refused. Unless it says otherwise nothing has changed: neither the
 /// state nor the bundle, and the call can be made again.
@@ -33,6 +35,72 @@ pub enum RankError<E: std::error::Error + 'static> {
     /// A write failed before: see [`RankError::Write`].
     #[error("a bundle waits to be written: flush before the next batch")]
     Unwritten,
+    /// The memory budget refused what the batch would have added to the mini-batch.
+    #[error(transparent)]
+    Denied(#[from] MemoryDenied),
+    /// Rows expire, and no time was given.
+    #[error(transparent)]
+    ClockUnset(#[from] ClockUnset),
+    /// State is saved between bundles.
+    #[error("a mini-batch is open: flush it before its state is saved")]
+    OpenBundle,
+    /// A checkpoint cannot be written or read.
+    #[error(transparent)]
+    Checkpoint(Box<CheckpointError>),
+    /// Checkpoints do not fit together, or not to the state.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
+}
+
+impl<E: StoreError> RankError<E> {
+    /// The refusal of the memory budget, if that is what went wrong: nothing has changed, and the call can
+    /// be made again once there is room, of which a [`flush`](crate::Ranker::flush) may make some.
+    pub fn denied(&self) -> Option<&MemoryDenied> {
+        match self {
+            Self::Denied(denied) => Some(denied),
+            Self::State(error) | Self::Write(error) => error.denied(),
+            _ => None,
+        }
+    }
+}
+
+/// Rows expire, and no time was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("rows have a time to live, but the clock was never set: advance it before the first batch")]
+pub struct ClockUnset;
+
+/// Why state cannot be made of checkpoints that are whole, each on its own.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The store has state, which a restore would mix with the saved one.
+    #[error("the store {name:?} is not empty")]
+    NotEmpty {
+        /// The name of the store.
+        name: String,
+    },
+    /// Two checkpoints are about the same key group.
+    #[error("two of the checkpoints are about key groups {groups}")]
+    Overlap {
+        /// The groups that both are about.
+        groups: GroupRange,
+    },
+    /// No checkpoint is about a key group.
+    #[error("none of the checkpoints is about key group {group}")]
+    Uncovered {
+        /// The first such group.
+        group: KeyGroup,
+    },
+    /// A row is not of the section's group, has no rank that could follow, or is there twice.
+    #[error("row {row} of the section of key group {group}: {reason}")]
+    Row {
+        /// The section's group.
+        group: KeyGroup,
+        /// Which row, from 0.
+        row: u64,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
 }
 
 /// How a batch differs from what the specification says.
@@ -88,6 +156,12 @@ pub enum BatchError {
         /// How many.
         rows: usize,
     },
+}
+
+impl<E: std::error::Error + 'static> From<CheckpointError> for RankError<E> {
+    fn from(error: CheckpointError) -> Self {
+        Self::Checkpoint(Box::new(error))
+    }
 }
 
 impl<E: std::error::Error + 'static> From<BatchError> for RankError<E> {

@@ -27,6 +27,10 @@ impl Input {
         Ok(())
     }
 
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        self.keys.allocated_bytes() + self.sort_keys.allocated_bytes()
+    }
+
     /// Lets go of the batch, whose memory the keys may be.
     pub(crate) fn clear(&mut self) {
         self.keys.clear();

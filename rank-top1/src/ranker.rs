@@ -1,11 +1,12 @@
 //! One operator type over both rankers.
 
 use arrow::array::RecordBatch;
-use state_codec::StateBackend;
+use state_codec::{KeyedState, Reservation, StateBackend};
 
 use crate::append::AppendRanker;
 use crate::changelog::Changelog;
 use crate::error::RankError;
+use crate::metrics::RankMetrics;
 use crate::ranked::{RankedRows, RowsCodec, Winner};
 use crate::spec::RankSpec;
 use crate::top1::Top1;
@@ -73,8 +74,9 @@ impl<B: StateBackend> Ranker<B> {
         let state = backend
             .open(name, RowsCodec::new(&spec))
             .map_err(RankError::State)?;
+        let reservation = reservation(backend, name);
         Ok(Self {
-            ranker: Either::Top1(Top1::new(spec, state)),
+            ranker: Either::Top1(Top1::new(spec, state, reservation)),
         })
     }
 
@@ -91,9 +93,22 @@ impl<B: StateBackend> Ranker<B> {
         let state = backend
             .open(name, RowsCodec::new(&spec))
             .map_err(RankError::State)?;
+        let reservation = reservation(backend, name);
         Ok(Self {
-            ranker: Either::Append(AppendRanker::new(spec, state)),
+            ranker: Either::Append(AppendRanker::new(spec, state, reservation)),
         })
+    }
+
+    /// Says what time it is, in milliseconds since an epoch of the caller's choice, which has to be the same
+    /// after a restore. The clock never goes back: an earlier time than the last changes nothing. It only
+    /// matters where rows have a [time to live](crate::RankSpecBuilder::ttl); there it has to be set before
+    /// the first batch, and calling this when there is no input lets the store reclaim what has expired,
+    /// a bounded amount at a time.
+    pub fn advance_clock(&mut self, now_ms: i64) {
+        match &mut self.ranker {
+            Either::Top1(top1) => top1.advance_clock(now_ms),
+            Either::Append(append) => append.advance_clock(now_ms),
+        }
     }
 
     /// Ranks the rows of a batch. In immediate mode returns what they changed, `None` if nothing; in
@@ -142,23 +157,27 @@ impl<B: StateBackend> Ranker<B> {
         }
     }
 
-    /// Bytes that the state charges to its memory budget now.
+    /// Bytes that the ranker and its state charge to the memory budget now.
     pub fn charged_bytes(&self) -> usize {
-        use state_codec::KeyedState;
         match &self.ranker {
-            Either::Top1(top1) => top1.state().charged_bytes(),
-            Either::Append(append) => append.state().charged_bytes(),
+            Either::Top1(top1) => top1.reserved_bytes() + top1.state().charged_bytes(),
+            Either::Append(append) => append.reserved_bytes() + append.state().charged_bytes(),
         }
     }
 
-    /// Rows so far whose rank end was not that of their partition: see
-    /// [`RankEnd::Column`](crate::RankEnd::Column).
-    pub fn rank_end_mismatches(&self) -> u64 {
-        match &self.ranker {
-            Either::Top1(_) => 0,
-            Either::Append(append) => append.rank_end_mismatches(),
-        }
+    /// What the ranker and its store have done since they were opened.
+    pub fn metrics(&self) -> RankMetrics {
+        let (counters, store) = match &self.ranker {
+            Either::Top1(top1) => (top1.counters(), top1.state().metrics()),
+            Either::Append(append) => (append.counters(), append.state().metrics()),
+        };
+        counters.with_store(store, self.charged_bytes())
     }
+}
+
+/// For what a ranker holds beside its state.
+fn reservation<B: StateBackend>(backend: &B, name: &str) -> Reservation {
+    backend.pool().reserve(&format!("{name} ranker"))
 }
 
 impl<B: StateBackend> std::fmt::Debug for Ranker<B> {

@@ -1,12 +1,15 @@
 //! What is ranked, and how: the SQL of a ranking query as a checked value.
 
 use std::collections::HashSet;
+use std::fmt::Write;
 use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::datatypes::{DataType, SchemaRef};
 use state_codec::{
-    FloatOrder, KeyEncoder, Nulls, Order, RowForm, RowLayout, SortColumn, SortError, SortOrder,
-    UnsupportedType,
+    FloatOrder, KeyEncoder, NEVER, Nulls, Order, RowForm, RowLayout, SortColumn, SortError,
+    SortOrder, UnsupportedType,
 };
 
 /// The ranks that are kept and emitted, both ends inclusive, starting at 1: the filter on
@@ -287,6 +290,9 @@ pub struct RankSpec {
     pub(crate) update_before: bool,
     pub(crate) emit: Emit,
     pub(crate) ties: Ties,
+    /// How long a row lives, in milliseconds; `None` for ever.
+    pub(crate) ttl_ms: Option<i64>,
+    fingerprint: Arc<str>,
 }
 
 impl RankSpec {
@@ -303,6 +309,7 @@ impl RankSpec {
             emit: Emit::default(),
             ties: Ties::default(),
             floats: None,
+            ttl_ms: None,
         }
     }
 
@@ -326,6 +333,25 @@ impl RankSpec {
         self.range == RankRange::TOP_1
     }
 
+    /// How long a row lives after it was accepted, `None` for ever: see [`RankSpecBuilder::ttl`].
+    pub fn ttl(&self) -> Option<Duration> {
+        let ttl_ms = u64::try_from(self.ttl_ms?).expect("a time to live is not negative");
+        Some(Duration::from_millis(ttl_ms))
+    }
+
+    /// What decides which rows are retained, as text: columns, partition, order, range, ties. Saved state
+    /// is restored only where it is the same. What may differ is when and how changes are emitted, and
+    /// the time to live.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// When a row accepted at `write_ms` expires.
+    pub(crate) fn expires_at_ms(&self, write_ms: i64) -> i64 {
+        self.ttl_ms
+            .map_or(NEVER, |ttl_ms| write_ms.saturating_add(ttl_ms))
+    }
+
     /// Whether a row that lost to a winner loses to all that follow. A NaN that ties with every number
     /// breaks that in two ways: a later term of the order decides a tie, or the row that came last wins
     /// it. Then a winner can be followed by one that is worse.
@@ -347,6 +373,7 @@ pub struct RankSpecBuilder {
     emit: Emit,
     ties: Ties,
     floats: Option<FloatOrder>,
+    ttl_ms: Option<i64>,
 }
 
 impl RankSpecBuilder {
@@ -418,6 +445,28 @@ impl RankSpecBuilder {
         }
     }
 
+    /// How long a row lives after it was accepted, by the clock that
+    /// [`Ranker::advance_clock`](crate::Ranker::advance_clock) is given; for ever if it is not called,
+    /// and for a duration of zero (as in Flink). Counted in milliseconds, a part of one as a whole.
+    ///
+    /// A row that is expired, at `accepted + ttl` or later, is gone without any change being emitted, and
+    /// the next row of its partition is `+I`. Rows that lose or tie refresh nothing. In a range beyond
+    /// 1..1 rows expire one by one; an accepted row refreshes those that it ties with, and where the
+    /// range is 1..N and the rank is not emitted, a row that falls out refreshes those that it tied with.
+    /// In a mini-batch, what is expired is decided when its partition is first touched.
+    ///
+    /// Flink's winner cache makes a row live longer when a checkpoint or an eviction writes it again.
+    /// Here cache, checkpoints, restores and the kind of store make no difference.
+    #[must_use]
+    pub fn ttl(self, ttl: Duration) -> Self {
+        let ttl_ms = ttl.as_nanos().div_ceil(1_000_000);
+        let ttl_ms = i64::try_from(ttl_ms).unwrap_or(i64::MAX);
+        Self {
+            ttl_ms: (ttl_ms > 0).then_some(ttl_ms),
+            ..self
+        }
+    }
+
     /// Checks the specification.
     ///
     /// # Errors
@@ -453,7 +502,10 @@ impl RankSpecBuilder {
         if !is_top_1 && !order.is_transitive() {
             return Err(SpecError::FloatOrderBeyondTop1);
         }
+        let fingerprint = self.fingerprint(floats);
         Ok(RankSpec {
+            fingerprint: fingerprint.into(),
+            ttl_ms: self.ttl_ms,
             output_schema: self.output_schema()?,
             keys: KeyEncoder::new(fields, &partition_by).map_err(SpecError::Key)?,
             order,
@@ -467,6 +519,32 @@ impl RankSpecBuilder {
             range: self.range,
             schema: self.schema,
         })
+    }
+
+    /// See [`RankSpec::fingerprint`]. Names are quoted, so that no two specifications share one.
+    fn fingerprint(&self, floats: FloatOrder) -> String {
+        let mut text = "rank-top1 columns".to_owned();
+        for field in self.schema.fields() {
+            let (name, data_type) = (field.name(), field.data_type());
+            write!(text, " {name:?}: {data_type}").expect("a string takes what is written");
+        }
+        write!(text, "; partition by {:?}; order by", self.partition_by).expect("as above");
+        for term in &self.order_by {
+            let OrderBy {
+                column,
+                order,
+                nulls,
+            } = term;
+            write!(text, " {column:?} {order:?} nulls {nulls:?}").expect("as above");
+        }
+        let RankRange { start, end } = &self.range;
+        match end {
+            RankEnd::Constant(end) => write!(text, "; range {start}..{end}"),
+            RankEnd::Column(column) => write!(text, "; range {start}..{column:?}"),
+        }
+        .expect("as above");
+        write!(text, "; ties {:?}; floats {floats:?}", self.ties).expect("as above");
+        text
     }
 
     fn columns<'a>(

@@ -15,13 +15,15 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::compute::interleave;
-use state_codec::{EncodeError, KeyedState, Select, Slot, SortKey, SortKeys};
+use state_codec::{EncodeError, KeyedState, Reservation, Select, Slot, SortKey, SortKeys};
 
 use crate::bundle::Changes;
 use crate::changelog::{Changelog, RowKind};
+use crate::clock::Clock;
 use crate::error::RankError;
 use crate::input::{self, Input};
 use crate::kept::Kept;
+use crate::metrics::Counters;
 use crate::ranked::Winner;
 use crate::spec::{Emit, RankSpec, Ties};
 
@@ -30,6 +32,8 @@ use crate::spec::{Emit, RankSpec, Ties};
 struct Candidate {
     prefix: u128,
     place: Place,
+    /// When it was accepted.
+    write_ms: i64,
 }
 
 /// Where a candidate's row and the rest of its sort key are.
@@ -68,12 +72,24 @@ impl Log {
         self.sources.clear();
         self.retracted.clear();
     }
+
+    fn allocated_bytes(&self) -> usize {
+        self.kinds.capacity()
+            + self.sources.capacity() * size_of::<(usize, usize)>()
+            + self.retracted.capacity() * size_of::<Slot>()
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Top1<S> {
     spec: RankSpec,
     state: S,
+    clock: Clock,
+    /// For all that is held here and not in the state.
+    reservation: Reservation,
+    metrics: Counters,
+    /// A mini-batch has rows that are not flushed.
+    in_bundle: bool,
     input: Input,
     slots: Vec<Slot>,
     survivors: Vec<u32>,
@@ -83,18 +99,20 @@ pub(crate) struct Top1<S> {
     /// The rows of those candidates.
     leaders: Vec<u32>,
     kept: Kept,
-    /// What the running bundle has claimed of the memory budget for `kept`.
-    claimed_bytes: usize,
     log: Log,
     /// Changes whose state a failed write has left unwritten.
     unwritten: Option<Changelog>,
 }
 
 impl<S: KeyedState<Winner>> Top1<S> {
-    pub(crate) fn new(spec: RankSpec, state: S) -> Self {
+    pub(crate) fn new(spec: RankSpec, state: S, reservation: Reservation) -> Self {
         Self {
             spec,
             state,
+            clock: Clock::default(),
+            reservation,
+            metrics: Counters::default(),
+            in_bundle: false,
             input: Input::default(),
             slots: Vec::new(),
             survivors: Vec::new(),
@@ -102,7 +120,6 @@ impl<S: KeyedState<Winner>> Top1<S> {
             overtaken: Vec::new(),
             leaders: Vec::new(),
             kept: Kept::default(),
-            claimed_bytes: 0,
             log: Log::default(),
             unwritten: None,
         }
@@ -116,6 +133,25 @@ impl<S: KeyedState<Winner>> Top1<S> {
         &self.state
     }
 
+    /// The state, unless it is in the middle of a bundle.
+    pub(crate) fn state_between_bundles(&mut self) -> Option<&mut S> {
+        let between = !self.in_bundle && self.unwritten.is_none();
+        between.then_some(&mut self.state)
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.metrics
+    }
+
+    pub(crate) fn reserved_bytes(&self) -> usize {
+        self.reservation.bytes()
+    }
+
+    pub(crate) fn advance_clock(&mut self, now_ms: i64) {
+        self.clock.advance(now_ms);
+        self.state.advance_clock(now_ms);
+    }
+
     pub(crate) fn push(
         &mut self,
         batch: &RecordBatch,
@@ -123,9 +159,14 @@ impl<S: KeyedState<Winner>> Top1<S> {
         if self.unwritten.is_some() {
             return Err(RankError::Unwritten);
         }
+        self.clock.check(&self.spec)?;
         input::check(&self.spec, batch)?;
         let pushed = self.push_checked(batch);
         self.input.clear();
+        if pushed.is_ok() || self.unwritten.is_some() {
+            self.metrics.rows_in += batch.num_rows() as u64;
+        }
+        self.settle();
         pushed
     }
 
@@ -138,12 +179,14 @@ impl<S: KeyedState<Winner>> Top1<S> {
             .resolve(&self.input.keys, &mut self.slots)
             .map_err(RankError::State)?;
         self.admit();
-        self.walk();
+        let accepted = self.walk();
         match self.spec.emit {
             Emit::Immediate => {
                 let encoded = self.keep_leaders(batch).map_err(RankError::from);
                 let closed = encoded.and_then(|()| self.close(batch.columns()));
-                if closed.is_err() && self.unwritten.is_none() {
+                if closed.is_ok() || self.unwritten.is_some() {
+                    self.metrics.accepted += accepted;
+                } else {
                     self.forget_bundle();
                     self.state.abandon_bundle();
                 }
@@ -151,25 +194,33 @@ impl<S: KeyedState<Winner>> Top1<S> {
             }
             Emit::MiniBatch => {
                 let encoded = self.keep_leaders(batch).map_err(RankError::from);
-                if let Err(refused) = encoded.and_then(|()| self.claim_kept()) {
+                if let Err(refused) = encoded.and_then(|()| self.reserve_bundle()) {
                     self.undo_walk();
+                    if !self.in_bundle {
+                        self.forget_bundle();
+                        self.state.abandon_bundle();
+                    }
                     return Err(refused);
                 }
-                self.candidates.touch(&self.slots);
+                self.in_bundle = true;
                 self.drop_overtaken();
+                self.metrics.accepted += accepted;
                 Ok(None)
             }
         }
     }
 
     pub(crate) fn flush(&mut self) -> Result<Option<Changelog>, RankError<S::Error>> {
-        self.close(&[])
+        let flushed = self.close(&[]);
+        self.settle();
+        flushed
     }
 
     pub(crate) fn abandon(&mut self) {
         if self.unwritten.is_none() {
             self.forget_bundle();
             self.state.abandon_bundle();
+            self.settle();
         }
     }
 
@@ -188,7 +239,10 @@ impl<S: KeyedState<Winner>> Top1<S> {
         }
         self.state.end_bundle().map_err(RankError::Write)?;
         self.forget_bundle();
-        Ok(self.unwritten.take())
+        self.metrics.bundles += 1;
+        let changelog = self.unwritten.take();
+        self.metrics.changes_out += changelog.as_ref().map_or(0, Changelog::len) as u64;
+        Ok(changelog)
     }
 
     /// Collects the rows that beat their partition's winner as it is in state.
@@ -206,7 +260,7 @@ impl<S: KeyedState<Winner>> Top1<S> {
             let admit_all = !self.spec.losers_stay_losers();
             for (row, &slot) in self.slots.iter().enumerate() {
                 let key = self.input.sort_keys.get(row);
-                let beats = |winner: &Winner| beats(&self.spec, key, winner.sort_key(order));
+                let beats = |winner: &Winner| beats(&self.spec, key, winner.sort_key(&self.spec));
                 if admit_all || state.get(slot).is_none_or(beats) {
                     survivors.push(row as u32);
                 }
@@ -214,8 +268,11 @@ impl<S: KeyedState<Winner>> Top1<S> {
         }
     }
 
-    /// Finds the winner among the survivors of each partition, in arrival order.
-    fn walk(&mut self) {
+    /// Finds the winner among the survivors of each partition, in arrival order. Returns how many rows
+    /// took the lead, for however long.
+    fn walk(&mut self) -> u64 {
+        let now_ms = self.clock.now_ms();
+        let mut accepted = 0;
         let Self {
             spec,
             state,
@@ -236,12 +293,13 @@ impl<S: KeyedState<Winner>> Top1<S> {
             let candidate = Candidate {
                 prefix: key.prefix,
                 place: Place::Batch(row),
+                write_ms: now_ms,
             };
             let Some(position) = candidates.position(slot) else {
                 let stored = state.get(slot);
                 if let Some(winner) = stored
                     && recheck
-                    && !beats(spec, key, winner.sort_key(&spec.order))
+                    && !beats(spec, key, winner.sort_key(spec))
                 {
                     continue;
                 }
@@ -254,6 +312,7 @@ impl<S: KeyedState<Winner>> Top1<S> {
                     log.push(RowKind::Insert, (0, row as usize));
                 }
                 overtaken.push((candidates.push(slot, candidate), None));
+                accepted += 1;
                 continue;
             };
             let incumbent = &mut candidates.as_mut_slice()[position];
@@ -279,7 +338,9 @@ impl<S: KeyedState<Winner>> Top1<S> {
                 Place::Batch(_) => {}
             }
             *incumbent = candidate;
+            accepted += 1;
         }
+        accepted
     }
 
     /// Encodes the rows that lead at the end of the walk. On error they are still in the batch.
@@ -308,16 +369,46 @@ impl<S: KeyedState<Winner>> Top1<S> {
         Ok(())
     }
 
-    /// Claims what a mini-batch has come to keep of its input.
-    fn claim_kept(&mut self) -> Result<(), RankError<S::Error>> {
-        let held_bytes = self.kept.allocated_bytes();
-        if held_bytes > self.claimed_bytes {
-            self.state
-                .claim(held_bytes - self.claimed_bytes)
-                .map_err(RankError::State)?;
-            self.claimed_bytes = held_bytes;
-        }
+    /// Notes what the batch has touched, and charges what the mini-batch has come to keep.
+    fn reserve_bundle(&mut self) -> Result<(), RankError<S::Error>> {
+        let touched = self.candidates.touch(&self.slots);
+        self.reservation
+            .try_resize(self.held_bytes())
+            .inspect_err(|_| self.candidates.untouch(touched))?;
         Ok(())
+    }
+
+    /// What is allocated here.
+    fn held_bytes(&self) -> usize {
+        self.input.allocated_bytes()
+            + self.candidates.allocated_bytes()
+            + self.overtaken.capacity() * size_of::<(usize, Option<Candidate>)>()
+            + (self.slots.capacity() + self.survivors.capacity() + self.leaders.capacity())
+                * size_of::<u32>()
+            + self.kept.allocated_bytes()
+            + self.log.allocated_bytes()
+    }
+
+    /// Charges what is held from one call to the next. Buffers that the budget has no room for are given
+    /// back.
+    fn settle(&mut self) {
+        if self.reservation.try_resize(self.held_bytes()).is_ok() {
+            return;
+        }
+        self.input = Input::default();
+        self.slots = Vec::new();
+        self.survivors = Vec::new();
+        self.leaders = Vec::new();
+        self.overtaken = Vec::new();
+        self.candidates.shrink_to_fit();
+        if self.unwritten.is_none() && !self.in_bundle {
+            self.kept = Kept::default();
+            self.log = Log::default();
+        }
+        // What is left was charged when the bundle took it, or is a log whose write failed.
+        let held_bytes = self.held_bytes().min(self.reservation.bytes());
+        let settled = self.reservation.try_resize(held_bytes);
+        settled.expect("a pool never refuses to take bytes back");
     }
 
     /// Puts back what the walk has changed.
@@ -391,7 +482,7 @@ impl<S: KeyedState<Winner>> Top1<S> {
     fn stored_row(&self, slot: Slot) -> &[u8] {
         let winner = self.state.get(slot);
         let winner = winner.expect("a winner that is retracted is in state");
-        winner.row(&self.spec.order)
+        winner.row(&self.spec)
     }
 
     fn changelog(
@@ -413,18 +504,19 @@ impl<S: KeyedState<Winner>> Top1<S> {
             .map(|(slot, candidate)| {
                 let (row, key) = row_and_key(&self.kept, candidate);
                 let old = self.state.get(slot).map_or(0, Winner::heap_bytes);
-                Winner::bytes_needed(&self.spec.order, row, key).saturating_sub(old)
+                Winner::bytes_needed(&self.spec, row, key).saturating_sub(old)
             })
             .sum()
     }
 
     fn commit(&mut self) {
-        let order = &self.spec.order;
+        let spec = &self.spec;
         for (slot, candidate) in self.candidates.iter() {
             let (row, key) = row_and_key(&self.kept, candidate);
+            let write_ms = candidate.write_ms;
             match self.state.get_mut(slot) {
-                Some(winner) => winner.replace(order, row, key),
-                None => self.state.put(slot, Winner::new(order, row, key)),
+                Some(winner) => winner.replace(spec, row, key, write_ms),
+                None => self.state.put(slot, Winner::new(spec, row, key, write_ms)),
             }
         }
     }
@@ -433,8 +525,8 @@ impl<S: KeyedState<Winner>> Top1<S> {
         self.candidates.clear();
         self.overtaken.clear();
         self.kept.clear();
-        self.claimed_bytes = 0;
         self.log.clear();
+        self.in_bundle = false;
     }
 }
 
