@@ -152,9 +152,18 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
     }
 
     /// The state, unless it is in the middle of a bundle.
-    pub(crate) fn state_between_bundles(&mut self) -> Option<&mut S> {
-        let between = !self.in_bundle && self.unwritten.is_none();
-        between.then_some(&mut self.state)
+    pub(crate) fn state_between_bundles(&mut self) -> Result<&mut S, RankError<S::Error>> {
+        if self.unwritten.is_some() {
+            return Err(RankError::Unwritten);
+        }
+        if self.in_bundle {
+            return Err(RankError::OpenBundle);
+        }
+        Ok(&mut self.state)
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
     }
 
     pub(crate) fn counters(&self) -> Counters {
@@ -418,7 +427,7 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
                     let touched_ms = first_touch.time_ms(slot).unwrap_or(now_ms);
                     let live = |kept: &RankedRows| RankedRows {
                         rank_end: kept.rank_end,
-                        rows: live(spec, kept, touched_ms).cloned().collect(),
+                        rows: kept.live(spec, touched_ms).cloned().collect(),
                     };
                     let before = state.get(slot).map(live).unwrap_or_else(|| RankedRows {
                         rank_end: match (&spec.range.end, rank_ends.as_ref()) {
@@ -525,25 +534,15 @@ fn precedes(spec: &RankSpec, arriving: SortKey<'_>, kept: &RankedRow) -> bool {
     }
 }
 
-/// The rows that had not expired at `touched_ms`.
-fn live<'a>(
-    spec: &'a RankSpec,
-    kept: &'a RankedRows,
-    touched_ms: i64,
-) -> impl DoubleEndedIterator<Item = &'a RankedRow> {
-    let rows = kept.rows.iter();
-    rows.filter(move |row| !row.is_expired(spec, touched_ms))
-}
-
 /// Whether a partition takes a row, by its rows that had not expired at `touched_ms`.
 fn accepts(spec: &RankSpec, kept: &RankedRows, key: SortKey<'_>, touched_ms: i64) -> bool {
     let held = if spec.ttl_ms.is_none() {
         kept.rows.len()
     } else {
-        live(spec, kept, touched_ms).count()
+        kept.live(spec, touched_ms).count()
     };
     let full = held as u64 >= rank_end_of(spec, kept);
-    let worst = || live(spec, kept, touched_ms).next_back();
+    let worst = || kept.live(spec, touched_ms).next_back();
     !full || worst().is_none_or(|worst| precedes(spec, key, worst))
 }
 

@@ -10,13 +10,14 @@ mod kept; // the rows that lead in a bundle
 mod metrics; // what a ranker counts
 mod ranked; // the rows of a partition as they are kept and stored
 mod ranker; // one operator type over both rankers
+mod saved; // retained rows as a table, and the way back
 mod spec; // what is ranked, and how
 mod top1; // the ranker of range 1..1
 
 pub use crate::changelog::{Changelog, RowKind};
 pub use crate::error::{BatchError, ClockUnset, RankError, RestoreError};
 pub use crate::metrics::RankMetrics;
-pub use crate::ranker::Ranker;
+pub use crate::ranker::{FrozenRanker, Ranker};
 pub use crate::spec::{
     Emit, OrderBy, RankEnd, RankRange, RankSpec, RankSpecBuilder, SpecError, Ties,
 };

@@ -373,6 +373,16 @@ pub(crate) struct RankedRows {
 }
 
 impl RankedRows {
+    /// The rows that are not expired at `now_ms`.
+    pub(crate) fn live(
+        &self,
+        spec: &RankSpec,
+        now_ms: i64,
+    ) -> impl DoubleEndedIterator<Item = &RankedRow> {
+        let live = move |row: &&RankedRow| !row.is_expired(spec, now_ms);
+        self.rows.iter().filter(live)
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         let spilled = if self.rows.spilled() {
             self.rows.capacity()

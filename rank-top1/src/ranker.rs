@@ -1,13 +1,16 @@
 //! One operator type over both rankers.
 
 use arrow::array::RecordBatch;
-use state_codec::{KeyedState, Reservation, StateBackend};
+use keygroup::{GroupCount, GroupRange};
+use state_codec::checkpoint::{CheckpointDir, CheckpointRef, Manifest, NativeBackend};
+use state_codec::{KeyedState, Reservation, Snapshot, StateBackend};
 
 use crate::append::AppendRanker;
 use crate::changelog::Changelog;
 use crate::error::RankError;
 use crate::metrics::RankMetrics;
 use crate::ranked::{RankedRows, RowsCodec, Winner};
+use crate::saved;
 use crate::spec::RankSpec;
 use crate::top1::Top1;
 
@@ -52,6 +55,7 @@ use crate::top1::Top1;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Ranker<B: StateBackend> {
+    group_count: GroupCount,
     ranker: Either<B>,
 }
 
@@ -76,6 +80,7 @@ impl<B: StateBackend> Ranker<B> {
             .map_err(RankError::State)?;
         let reservation = reservation(backend, name);
         Ok(Self {
+            group_count: backend.groups(),
             ranker: Either::Top1(Top1::new(spec, state, reservation)),
         })
     }
@@ -95,6 +100,7 @@ impl<B: StateBackend> Ranker<B> {
             .map_err(RankError::State)?;
         let reservation = reservation(backend, name);
         Ok(Self {
+            group_count: backend.groups(),
             ranker: Either::Append(AppendRanker::new(spec, state, reservation)),
         })
     }
@@ -149,6 +155,96 @@ impl<B: StateBackend> Ranker<B> {
         }
     }
 
+    /// Takes a view of the retained rows, to be [written](FrozenRanker::write) as a canonical checkpoint,
+    /// on another thread if that suits. The ranker goes on meanwhile; what changes is not in the view. How
+    /// long this takes, and what the view holds, is for the store to say.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::OpenBundle`] if a mini-batch is not flushed, [`RankError::Unwritten`] after a failed
+    /// write, [`RankError::State`] where the store fails or the memory budget refuses.
+    pub fn freeze(&mut self) -> Result<FrozenRanker<B>, RankError<B::Error>> {
+        let view = match &mut self.ranker {
+            Either::Top1(top1) => EitherView::Top1(frozen(top1.state_between_bundles()?)?),
+            Either::Append(append) => EitherView::Append(frozen(append.state_between_bundles()?)?),
+        };
+        Ok(FrozenRanker {
+            spec: self.spec().clone(),
+            now_ms: self.now_ms(),
+            group_count: self.group_count,
+            view,
+        })
+    }
+
+    fn now_ms(&self) -> i64 {
+        match &self.ranker {
+            Either::Top1(top1) => top1.now_ms(),
+            Either::Append(append) => append.now_ms(),
+        }
+    }
+
+    /// Opens the ranker that [`open`](Self::open) would, over the backend's state `name`, which must be
+    /// empty, and fills it with what canonical checkpoints hold of the key groups `groups`: those of any
+    /// number of rankers of this specification, over any store, that had all groups among them. No
+    /// checkpoints at all give an empty state.
+    ///
+    /// A state that rows with a time to live are restored into, but was saved without the times of their
+    /// acceptance, keeps these rows until better ones come. The clock has to be set again.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::Checkpoint`] where a checkpoint is damaged or not one of this specification and number
+    /// of key groups, and [`RankError::Restore`] where they do not fit together: before any state is
+    /// touched, but for single rows that are out of place. [`RankError::State`] where the store fails or
+    /// the memory budget refuses. The state is empty then.
+    pub fn restore(
+        spec: RankSpec,
+        backend: &B,
+        name: &str,
+        parts: &[CheckpointRef],
+        groups: GroupRange,
+    ) -> Result<Self, RankError<B::Error>> {
+        let mut ranker = Self::open(spec, backend, name)?;
+        ranker.load(name, parts, groups)?;
+        Ok(ranker)
+    }
+
+    /// [`restore`](Self::restore) into the [general](Self::open_general) ranker.
+    ///
+    /// # Errors
+    ///
+    /// As [`restore`](Self::restore).
+    pub fn restore_general(
+        spec: RankSpec,
+        backend: &B,
+        name: &str,
+        parts: &[CheckpointRef],
+        groups: GroupRange,
+    ) -> Result<Self, RankError<B::Error>> {
+        let mut ranker = Self::open_general(spec, backend, name)?;
+        ranker.load(name, parts, groups)?;
+        Ok(ranker)
+    }
+
+    fn load(
+        &mut self,
+        name: &str,
+        parts: &[CheckpointRef],
+        groups: GroupRange,
+    ) -> Result<(), RankError<B::Error>> {
+        let (count, spec) = (self.group_count, self.spec().clone());
+        match &mut self.ranker {
+            Either::Top1(top1) => {
+                let state = top1.state_between_bundles()?;
+                saved::restore(&spec, state, name, count, parts, groups)
+            }
+            Either::Append(append) => {
+                let state = append.state_between_bundles()?;
+                saved::restore(&spec, state, name, count, parts, groups)
+            }
+        }
+    }
+
     /// What is ranked, and how.
     pub fn spec(&self) -> &RankSpec {
         match &self.ranker {
@@ -172,6 +268,107 @@ impl<B: StateBackend> Ranker<B> {
             Either::Append(append) => (append.counters(), append.state().metrics()),
         };
         counters.with_store(store, self.charged_bytes())
+    }
+}
+
+fn frozen<V, S: Snapshot<V>>(state: &mut S) -> Result<S::View, RankError<S::Error>> {
+    state.freeze().map_err(RankError::State)
+}
+
+/// Checkpoints of a store's own files: of the same kind of store and as many key groups only, but without
+/// a value being read.
+impl<B: NativeBackend> Ranker<B> {
+    /// Saves the state as checkpoint `id` of `dir`. `backend` is the one that the ranker was opened with.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::OpenBundle`] if a mini-batch is not flushed, [`RankError::Unwritten`] after a failed
+    /// write, [`RankError::State`] where the store or the directory cannot be written. The checkpoints of
+    /// `dir` are as they were.
+    pub fn checkpoint(
+        &mut self,
+        backend: &B,
+        dir: &CheckpointDir,
+        id: u64,
+    ) -> Result<Manifest, RankError<B::Error>> {
+        let spec = self.spec().clone();
+        match &mut self.ranker {
+            Either::Top1(top1) => {
+                let state = top1.state_between_bundles()?;
+                backend.checkpoint(state, dir, id, spec.fingerprint())
+            }
+            Either::Append(append) => {
+                let state = append.state_between_bundles()?;
+                backend.checkpoint(state, dir, id, spec.fingerprint())
+            }
+        }
+        .map_err(RankError::State)
+    }
+
+    /// Makes the state `name`, which must not exist, of what native checkpoints hold of the key groups
+    /// `groups`, and opens the ranker that [`open`](Self::open) would.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::State`] where a checkpoint is damaged, or not one of this specification and kind of
+    /// store, or where they do not fit together. There is no state then.
+    pub fn restore_native(
+        spec: RankSpec,
+        backend: &B,
+        name: &str,
+        parts: &[CheckpointRef],
+        groups: GroupRange,
+    ) -> Result<Self, RankError<B::Error>> {
+        backend
+            .restore(name, parts, groups, spec.fingerprint())
+            .map_err(RankError::State)?;
+        Self::open(spec, backend, name)
+    }
+}
+
+/// The retained rows of a ranker at one moment: see [`Ranker::freeze`].
+pub struct FrozenRanker<B: StateBackend> {
+    spec: RankSpec,
+    now_ms: i64,
+    group_count: GroupCount,
+    view: EitherView<B>,
+}
+
+type View<B, V> = <<B as StateBackend>::State<V, RowsCodec> as Snapshot<V>>::View;
+
+enum EitherView<B: StateBackend> {
+    Top1(View<B, Winner>),
+    Append(View<B, RankedRows>),
+}
+
+impl<B: StateBackend> FrozenRanker<B> {
+    /// Writes the rows of the key groups `groups` as canonical checkpoint `id` of `dir`: a section of
+    /// Arrow IPC for each group that has any, with the columns of the input, the rank (but for 1..1), and
+    /// when each row was accepted. Holds one record batch of at most 8,192 rows, and a row, at a time.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::Checkpoint`] where the directory cannot be written, [`RankError::State`] where the
+    /// store cannot be read. There is no such checkpoint then.
+    pub fn write(
+        &mut self,
+        dir: &CheckpointDir,
+        id: u64,
+        groups: GroupRange,
+    ) -> Result<Manifest, RankError<B::Error>> {
+        let (spec, now_ms, count) = (&self.spec, self.now_ms, self.group_count);
+        match &mut self.view {
+            EitherView::Top1(view) => saved::write(spec, view, now_ms, count, groups, dir, id),
+            EitherView::Append(view) => saved::write(spec, view, now_ms, count, groups, dir, id),
+        }
+    }
+}
+
+impl<B: StateBackend> std::fmt::Debug for FrozenRanker<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FrozenRanker")
+            .field("spec", &self.spec)
+            .finish_non_exhaustive()
     }
 }
 

@@ -134,9 +134,18 @@ impl<S: KeyedState<Winner>> Top1<S> {
     }
 
     /// The state, unless it is in the middle of a bundle.
-    pub(crate) fn state_between_bundles(&mut self) -> Option<&mut S> {
-        let between = !self.in_bundle && self.unwritten.is_none();
-        between.then_some(&mut self.state)
+    pub(crate) fn state_between_bundles(&mut self) -> Result<&mut S, RankError<S::Error>> {
+        if self.unwritten.is_some() {
+            return Err(RankError::Unwritten);
+        }
+        if self.in_bundle {
+            return Err(RankError::OpenBundle);
+        }
+        Ok(&mut self.state)
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
     }
 
     pub(crate) fn counters(&self) -> Counters {
