@@ -18,6 +18,17 @@ pub(crate) enum Implementation {
     General,
 }
 
+impl Implementation {
+    /// Those that serve a specification.
+    pub(crate) fn of(spec: &RankSpec) -> Vec<Self> {
+        if spec.is_top_1() {
+            vec![Self::Chosen, Self::General]
+        } else {
+            vec![Self::General]
+        }
+    }
+}
+
 impl std::fmt::Display for Implementation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {

@@ -9,6 +9,7 @@ mod keygroup; // key rows, their hash and their routing
 mod model; // an obvious Top-N, for answers that a decision changes
 mod rank; // ranking and deduplication jobs
 mod report; // counts and how they are shown
+mod ttl; // ranking jobs whose state expires
 
 use std::fs;
 use std::io;
@@ -183,9 +184,9 @@ fn run_line(place: &str, line: &[u8], by_name: Option<Format>) -> Case {
         Some(Format::Ranges) => checked(value, keygroup::range),
         Some(Format::Rank) => checked(value, rank::rank),
         Some(Format::Dedup) => checked(value, rank::dedup),
+        Some(Format::RankTtl) => checked(value, ttl::rank_ttl),
         Some(
-            format @ (Format::RankTtl
-            | Format::Calendar
+            format @ (Format::Calendar
             | Format::Triggers
             | Format::Zones
             | Format::Slices

@@ -1,5 +1,5 @@
 //! An obvious Top-N in the total order of floats, in which NaN is greatest and zeros of both signs
-//! tie: what a ranker has to answer where it departs from Flink by a decision.
+//! tie, and whose rows may expire: what a ranker has to answer where it departs from Flink by a decision.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Excuse {
         if line.rank_range == [1, 1] {
             return Ok(None);
         }
-        let Some(model) = Model::new(line, columns)? else {
+        let Some(model) = Model::new(line, columns, None)? else {
             return Ok(None);
         };
         let decisions: Vec<Option<u8>> = (0..line.input.len())
@@ -76,8 +76,14 @@ impl Excuse {
     }
 }
 
+/// How long rows live, and when each arrives.
+pub(crate) struct Lifetimes {
+    pub(crate) ttl_ms: i64,
+    pub(crate) arrivals_ms: Vec<i64>,
+}
+
 /// A job whose order columns are all among the input's.
-struct Model<'a> {
+pub(crate) struct Model<'a> {
     line: &'a RankLine,
     columns: &'a [ArrayRef],
     /// Numbers of the partition columns.
@@ -88,10 +94,22 @@ struct Model<'a> {
     terms: Vec<DynComparator>,
     /// The first row of each row's partition.
     partitions: Vec<usize>,
+    lifetimes: Option<Lifetimes>,
+}
+
+/// A row that is held.
+#[derive(Clone, Copy, PartialEq)]
+struct Held {
+    row: usize,
+    write_ms: i64,
 }
 
 impl<'a> Model<'a> {
-    fn new(line: &'a RankLine, columns: &'a [ArrayRef]) -> Result<Option<Self>, ArrowError> {
+    pub(crate) fn new(
+        line: &'a RankLine,
+        columns: &'a [ArrayRef],
+        lifetimes: Option<Lifetimes>,
+    ) -> Result<Option<Self>, ArrowError> {
         let number = |name: &String| line.columns.iter().position(|column| column == name);
         let partition_by: Option<Vec<usize>> = line.partition_by.iter().map(number).collect();
         let order_by: Option<Vec<usize>> =
@@ -126,11 +144,13 @@ impl<'a> Model<'a> {
             order_by,
             terms,
             partitions,
+            lifetimes,
         }))
     }
 
+    /// Whether changes are told rank by rank: the form of wide ranges with ranks, and of Top-1.
     fn is_ranked(&self) -> bool {
-        self.line.output_rank || self.line.rank_range[0] > 1
+        self.line.output_rank || self.line.rank_range != [1, self.line.rank_range[1].max(2)]
     }
 
     /// The decision that lets the answer for a partition differ from Flink's.
@@ -162,25 +182,53 @@ impl<'a> Model<'a> {
             .unwrap_or(Ordering::Equal)
     }
 
+    /// What of a partition is still there when a row arrives.
+    fn live(&self, held: &[Held], row: usize) -> Vec<Held> {
+        let Some(Lifetimes {
+            ttl_ms,
+            arrivals_ms,
+        }) = &self.lifetimes
+        else {
+            return held.to_vec();
+        };
+        let live = |held: &&Held| held.write_ms + ttl_ms > arrivals_ms[row];
+        held.iter().filter(live).copied().collect()
+    }
+
     /// The changes in the columns of `schema`, and the input row that each shows.
-    fn answer(&self, schema: SchemaRef) -> Result<(Changes, Vec<usize>), ArrowError> {
+    pub(crate) fn answer(&self, schema: SchemaRef) -> Result<(Changes, Vec<usize>), ArrowError> {
         let [start, end] = self.line.rank_range.map(|rank| rank as usize);
-        let mut kept: Vec<Vec<usize>> = vec![Vec::new(); self.partitions.len()];
+        let mut kept: Vec<Vec<Held>> = vec![Vec::new(); self.partitions.len()];
         let mut changes: Vec<(RowKind, usize, usize)> = Vec::new();
         for (row, &partition) in self.partitions.iter().enumerate() {
-            let after = &mut kept[partition];
-            let before = after.clone();
+            let before = self.live(&kept[partition], row);
+            let mut after = before.clone();
             let place = after
                 .iter()
-                .position(|&held| self.compare(row, held).is_lt());
-            after.insert(place.unwrap_or(after.len()), row);
-            after.truncate(end);
-            if !self.is_ranked() {
-                let gone = before.iter().filter(|held| !after.contains(held));
-                changes.extend(gone.map(|&held| (RowKind::Delete, held, 0)));
-                if after.contains(&row) {
-                    changes.push((RowKind::Insert, row, 0));
+                .position(|held| self.compare(row, held.row).is_lt());
+            let place = place.unwrap_or(after.len());
+            if place >= end {
+                continue;
+            }
+            let lifetimes = self.lifetimes.as_ref();
+            let write_ms = lifetimes.map_or(0, |lifetimes| lifetimes.arrivals_ms[row]);
+            after.insert(place, Held { row, write_ms });
+            let gone = (after.len() > end).then(|| after.remove(end).row);
+            // Rows that tie are one entry of Flink's state: it is written as a whole when a row comes to
+            // it, and without ranks also when one goes.
+            let written = [Some(row), gone.filter(|_| !self.is_ranked())];
+            for held in &mut after {
+                let ties = |row: usize| self.compare(row, held.row).is_eq();
+                if written.into_iter().flatten().any(ties) {
+                    held.write_ms = write_ms;
                 }
+            }
+            let rows = |list: &[Held]| list.iter().map(|held| held.row).collect::<Vec<_>>();
+            kept[partition].clone_from(&after);
+            let (before, after) = (rows(&before), rows(&after));
+            if !self.is_ranked() {
+                changes.extend(gone.map(|gone| (RowKind::Delete, gone, 0)));
+                changes.push((RowKind::Insert, row, 0));
                 continue;
             }
             for rank in start..=after.len() {

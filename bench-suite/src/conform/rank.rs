@@ -2,10 +2,11 @@
 //! implementation, must emit what is recorded.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use rank_top1::{OrderBy, RankRange, RankSpec, Ties};
+use rank_top1::{OrderBy, RankRange, RankSpec, RankSpecBuilder, Ties};
 use serde_json::Value;
 use state_codec::StateBackend;
 
@@ -75,10 +76,10 @@ fn verdict(line: &RankLine, job: Result<Job, Unread>) -> Verdict {
 }
 
 /// A job as the product takes it.
-struct Job {
-    spec: RankSpec,
-    input: RecordBatch,
-    recorded: Changes,
+pub(crate) struct Job {
+    pub(crate) spec: RankSpec,
+    pub(crate) input: RecordBatch,
+    pub(crate) recorded: Changes,
     excuse: Option<Excuse>,
 }
 
@@ -111,7 +112,9 @@ impl Job {
         let input = batch(&schema, columns, line.input.len())?;
 
         let rank_column = line.output_rank.then(|| unused_name("rank", &line.columns));
-        let spec = spec(line, ties, &input.schema(), rank_column.as_deref())?;
+        let spec = spec(line, ties, &input.schema(), rank_column.as_deref())?
+            .build()
+            .map_err(|error| error_chain(&error))?;
         let recorded = recorded(line, &types, &spec, arrival)?;
         let excuse =
             Excuse::find(line, input.columns(), &recorded).map_err(|error| error_chain(&error))?;
@@ -123,12 +126,26 @@ impl Job {
         })
     }
 
+    /// A job whose rows live for so long.
+    pub(crate) fn build_expiring(line: &RankLine, ttl_ms: u64) -> Result<Self, Unread> {
+        let mut job = Self::build(line, Ties::KeepFirst, None)?;
+        let rank_column = line.output_rank.then(|| unused_name("rank", &line.columns));
+        let builder = spec(
+            line,
+            Ties::KeepFirst,
+            &job.input.schema(),
+            rank_column.as_deref(),
+        )?;
+        let ttl = Duration::from_millis(ttl_ms);
+        job.spec = builder
+            .ttl(ttl)
+            .build()
+            .map_err(|error| error_chain(&error))?;
+        Ok(job)
+    }
+
     fn run_all(&self, line: &RankLine) -> Result<Outcomes, String> {
-        let implementations: &[Implementation] = if self.spec.is_top_1() {
-            &[Implementation::Chosen, Implementation::General]
-        } else {
-            &[Implementation::General]
-        };
+        let implementations = Implementation::of(&self.spec);
         let rows = self.input.num_rows();
         let mut cuts = vec![("one row a batch".to_owned(), vec![1; rows])];
         cuts.push(("all rows in one batch".to_owned(), vec![rows]));
@@ -147,7 +164,7 @@ impl Job {
                     self.run_over(
                         &stores::memory(),
                         store,
-                        implementations,
+                        &implementations,
                         &cuts,
                         &mut outcomes,
                     )?;
@@ -155,7 +172,7 @@ impl Job {
                 Store::Rocks => {
                     let (_directory, backend) =
                         stores::rocks().map_err(|error| error_chain(&error))?;
-                    self.run_over(&backend, store, implementations, &cuts, &mut outcomes)?;
+                    self.run_over(&backend, store, &implementations, &cuts, &mut outcomes)?;
                 }
             }
         }
@@ -206,7 +223,7 @@ fn spec(
     ties: Ties,
     schema: &SchemaRef,
     rank_column: Option<&str>,
-) -> Result<RankSpec, String> {
+) -> Result<RankSpecBuilder, String> {
     let [start, end] = line.rank_range;
     let terms = line.order_by.iter().map(|term| {
         let column = term.col.as_str();
@@ -230,7 +247,7 @@ fn spec(
     if let Some(name) = rank_column {
         builder = builder.output_rank(name);
     }
-    builder.build().map_err(|error| error_chain(&error))
+    Ok(builder)
 }
 
 /// The recorded changelog in the columns that the ranker emits, but for the arrival numbers.

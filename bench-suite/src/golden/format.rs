@@ -165,12 +165,45 @@ pub struct RankLine {
     pub output_rank: bool,
     /// Whether `-U` rows are wanted.
     pub update_before: bool,
-    /// The rows that arrive.
+    /// The rows that arrive; in a job with events, they are among these.
+    #[serde(default)]
     pub input: Vec<Vec<Value>>,
     /// The changes that they cause.
     pub expected: Vec<ChangeLine>,
     /// The time attribute of a deduplication: `rowtime` or `proctime`.
     pub time_attribute: Option<String>,
+}
+
+/// A ranking job whose state expires.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RankTtlLine {
+    /// The job, without its rows.
+    #[serde(flatten)]
+    pub job: RankLine,
+    /// How long a row lives.
+    pub ttl_ms: u64,
+    /// `on` or `off`.
+    pub cache: String,
+    /// How many keys Flink's cache had room for.
+    pub cache_entries: usize,
+    /// What happens.
+    pub events: Vec<TtlEvent>,
+}
+
+/// Something that happens at a time: a row arrives, or the state is saved, or saved and restored.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TtlEvent {
+    /// The time on every clock.
+    pub at_ms: i64,
+    /// The row that arrives.
+    pub row: Option<Vec<Value>>,
+    /// Whether the state is saved.
+    #[serde(default)]
+    pub checkpoint: bool,
+    /// Whether the state is saved, and the operator starts again from what was saved.
+    #[serde(default)]
+    pub restore: bool,
 }
 
 /// A term of an order.
@@ -191,6 +224,8 @@ pub struct ChangeLine {
     pub kind: String,
     /// The row.
     pub row: Vec<Value>,
+    /// Number of the event that caused the change, in a job with events.
+    pub after_event: Option<usize>,
 }
 
 #[cfg(test)]
