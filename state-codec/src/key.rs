@@ -5,6 +5,7 @@
 //! NULL from a value, and one 8-byte *word*. Such a batch is kept as words and never written out as
 //! rows, and a store may index the word itself. Both forms of one key have the same hash.
 
+use std::cmp::Ordering;
 use std::hash::BuildHasher;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
@@ -64,6 +65,21 @@ impl<'a> Key<'a> {
                 out.extend_from_slice(&0u64.to_le_bytes());
             }
         }
+    }
+
+    /// How the rows of two keys compare, as bytes.
+    pub(crate) fn compare_rows(self, other: Self) -> Ordering {
+        if let (Self::Word(a), Self::Word(b)) = (self, other) {
+            // Behind equal headers stand the words, least byte first.
+            return a.swap_bytes().cmp(&b.swap_bytes());
+        }
+        if let (Self::Row(a), Self::Row(b)) = (self, other) {
+            return a.cmp(b);
+        }
+        let (mut row_a, mut row_b) = (Vec::new(), Vec::new());
+        self.write_row(&mut row_a);
+        other.write_row(&mut row_b);
+        row_a.cmp(&row_b)
     }
 
     /// The row of a word.

@@ -4,6 +4,8 @@
 //! points into. Of rows 32 bits of each hash are kept, so that their table grows without hashing them
 //! again; the hash of a word is made again, in less time than it would be read.
 
+use std::cmp::Ordering;
+
 use hashbrown::HashTable;
 
 use crate::key::{Key, KeyBatch, hash_row, hash_word};
@@ -157,7 +159,6 @@ impl KeyIndex {
     ///
     /// If the slot stands for no key.
     pub fn remove(&mut self, slot: Slot) {
-        let hash = spread(self.hashes[slot.index()]);
         match self.key(slot) {
             Key::Null => self.null = None,
             Key::Word(word) => {
@@ -168,6 +169,7 @@ impl KeyIndex {
                     .remove();
             }
             Key::Row(_) => {
+                let hash = spread(self.hashes[slot.index()]);
                 let entry = self.rows.find_entry(hash, |entry| entry.slot == slot.0);
                 entry
                     .expect("a row's slot is in the table of rows")
@@ -214,6 +216,52 @@ impl KeyIndex {
         self.starts.shrink_to_fit();
         self.lengths.shrink_to_fit();
         self.hashes.shrink_to_fit();
+    }
+
+    /// Gives the keys the slots from 0 on without a gap, in the order of the slots that they had, and
+    /// gives back what is allocated beyond. Calls `moved` with each key's old and new slot, by rising slots.
+    /// Costs a pass over all slots.
+    pub fn renumber(&mut self, mut moved: impl FnMut(Slot, Slot)) {
+        let mut numbers = vec![NO_SLOT; self.starts.len()];
+        let mut next = 0;
+        for old in 0..self.starts.len() {
+            if self.lengths[old] == FREE {
+                continue;
+            }
+            let new = next as usize;
+            self.starts[new] = self.starts[old];
+            self.lengths[new] = self.lengths[old];
+            self.hashes[new] = self.hashes[old];
+            moved(Slot(old as u32), Slot(next));
+            numbers[old] = next;
+            next += 1;
+        }
+        let number = |slot: u32| numbers[slot as usize];
+        self.words
+            .iter_mut()
+            .for_each(|entry| entry.slot = number(entry.slot));
+        self.rows
+            .iter_mut()
+            .for_each(|entry| entry.slot = number(entry.slot));
+        self.null = self.null.map(|slot| Slot(number(slot.0)));
+        self.lengths[next as usize..].fill(FREE);
+        self.shrink_to_fit();
+    }
+
+    /// A copy of the keys by slot, without the tables that find them.
+    pub fn to_key_rows(&self) -> KeyRows {
+        KeyRows {
+            starts: self.starts.clone(),
+            lengths: self.lengths.clone(),
+            arena: self.arena.clone(),
+        }
+    }
+
+    /// What [`to_key_rows`](Self::to_key_rows) would allocate.
+    pub fn key_rows_bytes(&self) -> usize {
+        self.starts.len() * size_of::<u64>()
+            + self.lengths.len() * size_of::<u32>()
+            + self.arena.len()
     }
 
     /// Bytes allocated, by capacity.
@@ -306,12 +354,7 @@ impl KeyIndex {
     }
 
     fn key(&self, slot: Slot) -> Key<'_> {
-        match self.lengths[slot.index()] {
-            WORD => Key::Word(self.starts[slot.index()]),
-            NULL => Key::Null,
-            FREE => panic!("slot {} stands for no key", slot.0),
-            _ => Key::Row(self.row(slot)),
-        }
+        key(&self.starts, &self.lengths, &self.arena, slot)
     }
 
     fn row(&self, slot: Slot) -> &[u8] {
@@ -330,6 +373,54 @@ impl KeyIndex {
         }
         self.arena = compact;
         self.garbage_bytes = 0;
+    }
+}
+
+fn key<'a>(starts: &[u64], lengths: &[u32], arena: &'a [u8], slot: Slot) -> Key<'a> {
+    let start = starts[slot.index()];
+    match lengths[slot.index()] {
+        WORD => Key::Word(start),
+        NULL => Key::Null,
+        FREE => panic!("slot {} stands for no key", slot.0),
+        length => Key::Row(&arena[start as usize..start as usize + length as usize]),
+    }
+}
+
+/// The keys of a [`KeyIndex`] at one moment, by slot.
+#[derive(Clone, Debug)]
+pub struct KeyRows {
+    starts: Vec<u64>,
+    lengths: Vec<u32>,
+    arena: Vec<u8>,
+}
+
+impl KeyRows {
+    /// Every slot that stands for a key, in rising order.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        let live = |(slot, &length): (usize, &u32)| (length != FREE).then_some(Slot(slot as u32));
+        self.lengths.iter().enumerate().filter_map(live)
+    }
+
+    /// Appends the row of a slot's key to `out`.
+    ///
+    /// # Panics
+    ///
+    /// If the slot stands for no key.
+    pub fn write_key_row(&self, slot: Slot, out: &mut Vec<u8>) {
+        self.key(slot).write_row(out);
+    }
+
+    /// How the key rows of two slots compare, as bytes.
+    ///
+    /// # Panics
+    ///
+    /// If a slot stands for no key.
+    pub fn compare(&self, a: Slot, b: Slot) -> Ordering {
+        self.key(a).compare_rows(self.key(b))
+    }
+
+    fn key(&self, slot: Slot) -> Key<'_> {
+        key(&self.starts, &self.lengths, &self.arena, slot)
     }
 }
 
@@ -411,6 +502,58 @@ mod tests {
         );
         assert_eq!(key_row(&index, 95), rows[95]);
         assert_eq!(resolve(&mut index, &rows[90..]).1, []);
+    }
+
+    #[test]
+    fn renumbered_keys_stand_without_gaps_and_are_found() {
+        let word = |word: u8| [0, 0, 0, 0, 0, 0, 0, 0, word, 0, 0, 0, 0, 0, 0, 0];
+        let null = [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let rows: [&[u8]; 6] = [b"a", &word(1), b"c", &null, &word(2), b"f"];
+        let mut index = KeyIndex::default();
+        resolve(&mut index, &rows);
+        for slot in [0, 1, 2] {
+            index.remove(Slot(slot));
+        }
+        let mut moves = Vec::new();
+        index.renumber(|old, new| moves.push((old.0, new.0)));
+        assert_eq!(moves, [(3, 0), (4, 1), (5, 2)]);
+        assert_eq!((index.len(), index.slot_bound()), (3, 3));
+        let (slots, new) = resolve(&mut index, &[&null, &word(2), b"f", b"a"]);
+        assert_eq!((slots, new), (vec![0, 1, 2, 3], vec![3]));
+        let copy = index.to_key_rows();
+        assert_eq!(copy.slots().collect::<Vec<_>>(), [0, 1, 2, 3].map(Slot));
+        let mut row = Vec::new();
+        copy.write_key_row(Slot(2), &mut row);
+        assert_eq!(row, b"f");
+    }
+
+    #[test]
+    fn keys_compare_as_their_rows_do() {
+        let word = |low: u8, high: u8| [0, 0, 0, 0, 0, 0, 0, 0, low, 0, 0, 0, 0, 0, 0, high];
+        let null = [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let rows: [&[u8]; 8] = [
+            b"",
+            &[0; 8],
+            &word(1, 0),
+            &word(0, 1),
+            &word(2, 9),
+            &null,
+            &[0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+            b"longer than sixteen bytes",
+        ];
+        let mut index = KeyIndex::default();
+        resolve(&mut index, &rows);
+        let keys = index.to_key_rows();
+        for a in 0..rows.len() {
+            for b in 0..rows.len() {
+                let (slot_a, slot_b) = (Slot(a as u32), Slot(b as u32));
+                assert_eq!(
+                    keys.compare(slot_a, slot_b),
+                    rows[a].cmp(rows[b]),
+                    "{a} {b}"
+                );
+            }
+        }
     }
 
     proptest! {

@@ -14,7 +14,7 @@ mod sort_key; // Arrow columns → keys that compare as an ORDER BY does
 mod state; // what a store offers an operator
 
 pub use crate::key::{KeyBatch, KeyEncoder};
-pub use crate::key_index::{KeyIndex, Slot};
+pub use crate::key_index::{KeyIndex, KeyRows, Slot};
 pub use crate::memory::{Holder, MemoryDenied, MemoryPool, Reservation};
 pub use crate::metrics::StoreMetrics;
 pub use crate::row::{

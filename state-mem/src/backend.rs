@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use keygroup::GroupCount;
-use state_codec::{MemoryPool, StateBackend, StateCodec, is_store_name};
+use state_codec::{MemoryPool, StateBackend, StateCodec, StateValue, is_store_name};
 
 use crate::error::MemError;
 use crate::state::MemState;
@@ -62,13 +62,21 @@ impl StateBackend for MemBackend {
     type State<V, C>
         = MemState<V, C>
     where
-        V: 'static,
-        C: StateCodec<V> + 'static;
+        V: StateValue,
+        C: StateCodec<V>;
+
+    fn groups(&self) -> GroupCount {
+        self.groups
+    }
+
+    fn pool(&self) -> &MemoryPool {
+        &self.pool
+    }
 
     fn open<V, C>(&self, name: &str, codec: C) -> Result<MemState<V, C>, MemError>
     where
-        V: 'static,
-        C: StateCodec<V> + 'static,
+        V: StateValue,
+        C: StateCodec<V>,
     {
         if !is_store_name(name) {
             return Err(MemError::InvalidName { name: name.into() });

@@ -1,6 +1,6 @@
 //! Why a store refused.
 
-use state_codec::{EncodeError, MemoryDenied};
+use state_codec::{MemoryDenied, StoreError};
 
 /// Why a store in memory was not opened, or refused a batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,7 +21,13 @@ pub enum MemError {
     /// The memory pool has no room.
     #[error(transparent)]
     Denied(#[from] MemoryDenied),
-    /// A key row that no batch of keys can hold.
-    #[error(transparent)]
-    Key(#[from] EncodeError),
+}
+
+impl StoreError for MemError {
+    fn denied(&self) -> Option<&MemoryDenied> {
+        match self {
+            Self::Denied(denied) => Some(denied),
+            _ => None,
+        }
+    }
 }

@@ -6,11 +6,15 @@
 
 mod backend; // opens stores
 mod error; // why a store refused
+mod expiry; // when values expire, and the sweep
+mod slab; // values by slot, in chunks that a view can share
 mod state; // a store
+mod view; // the values of a store at one moment
 
 pub use crate::backend::MemBackend;
 pub use crate::error::MemError;
 pub use crate::state::MemState;
+pub use crate::view::MemView;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -1,14 +1,19 @@
 //! A store: an index of keys and a slab of values by slot.
 
 use std::fmt;
+use std::sync::Arc;
 
-use keygroup::{GroupCount, GroupRange, KeyGroup, group_of};
+use keygroup::GroupCount;
 use state_codec::{
     KeyBatch, KeyIndex, KeyedState, MemoryDenied, Reservation, Slot, Snapshot, StateCodec,
+    StateValue, StoreMetrics,
 };
 
 use crate::backend::Opened;
 use crate::error::MemError;
+use crate::expiry::Expiries;
+use crate::slab::Slab;
+use crate::view::MemView;
 
 /// How many slots the lists of a bundle keep room for between bundles: 4 KiB each, which a store
 /// charges when it is opened. A list that grew beyond is cut back, so that what a store retains
@@ -20,42 +25,62 @@ const LISTED_SLOTS_KEPT: usize = 1024;
 enum Mark {
     /// Nothing, or no key has the slot.
     Clean,
-    /// It brought the key, which has no value yet.
+    /// It brought the key, which has no value yet, or found its value expired.
     Fresh,
     /// It changed the value.
     Dirty,
 }
 
+/// Slots below which it is not worth to move values together.
+const SPARSE_SLOTS: usize = 1024;
+
 /// The keyed values of one operator, in memory. Opened by a [`MemBackend`](crate::MemBackend).
 ///
-/// A slot costs its key, `size_of::<Option<V>>()`, one byte, and what [`StateCodec::heap_bytes`] says
-/// of the value. The codec encodes and decodes nothing here.
+/// A slot costs its key, `size_of::<Option<V>>()`, one byte, twelve more where values expire, and what
+/// [`StateCodec::heap_bytes`] says of the value. The codec encodes and decodes nothing here.
 ///
 /// The memory pool is asked for room when keys are new and when values are claimed, and the account
 /// is settled at the end of a bundle: then what is charged is exactly what is allocated. Values that
-/// grew by more than was claimed are in memory already when the pool is asked for the difference.
+/// grew by more than was claimed are in memory already when the pool is asked for the difference, as is
+/// what had to be copied because a [view](MemView) shares it.
 /// If it refuses, [`end_bundle`](KeyedState::end_bundle) fails with [`MemError::Denied`], the values
 /// stay, and less is charged than retained until a call of it succeeds. An operator that claims what
-/// it puts does not get there.
+/// it puts gets there only beside a view.
+///
+/// Values that expired and are not asked for again are swept: the end of each bundle looks at as many
+/// slots as the bundle had rows and a few more, and so does
+/// [`advance_clock`](KeyedState::advance_clock) between bundles. When fewer than a quarter of the slots have a key left,
+/// the others are moved together and their memory is given back; that takes a pass over the slots, which
+/// is paid for by the many removals before, as the growth of a table is by insertions.
 pub struct MemState<V, C> {
     codec: C,
     groups: GroupCount,
     index: KeyIndex,
-    values: Vec<Option<V>>,
+    values: Slab<V>,
     /// By slot, as `values`.
     marks: Vec<Mark>,
+    /// Only where values expire.
+    expiries: Option<Expiries>,
+    now_ms: i64,
     /// Every slot whose mark is not clean, once.
     touched: Vec<Slot>,
     /// The slots that the last batch brought; a buffer of `resolve`.
     new: Vec<Slot>,
+    /// Slots stand for keys that a caller has resolved.
+    in_bundle: bool,
     /// What the values in clean slots weigh beyond the slab. A value leaves the sum when it becomes
     /// dirty, and comes back with what it weighs then.
     clean_heap_bytes: usize,
+    /// Shared with each view.
+    views: Arc<()>,
+    /// What was copied because a view shares it.
+    copied_bytes: usize,
     reservation: Reservation,
+    metrics: StoreMetrics,
     opened: Opened,
 }
 
-impl<V, C: StateCodec<V>> MemState<V, C> {
+impl<V: StateValue, C: StateCodec<V>> MemState<V, C> {
     pub(crate) fn new(
         opened: Opened,
         groups: GroupCount,
@@ -63,15 +88,21 @@ impl<V, C: StateCodec<V>> MemState<V, C> {
         codec: C,
     ) -> Result<Self, MemError> {
         let mut state = Self {
-            codec,
             groups,
             index: KeyIndex::default(),
-            values: Vec::new(),
+            values: Slab::default(),
             marks: Vec::new(),
+            expiries: codec.stored_expiry().map(|_| Expiries::new()),
+            codec,
+            now_ms: i64::MIN,
             touched: Vec::with_capacity(LISTED_SLOTS_KEPT),
             new: Vec::with_capacity(LISTED_SLOTS_KEPT),
+            in_bundle: false,
             clean_heap_bytes: 0,
+            views: Arc::new(()),
+            copied_bytes: 0,
             reservation,
+            metrics: StoreMetrics::default(),
             opened,
         };
         state.settle()?;
@@ -91,22 +122,29 @@ impl<V, C: StateCodec<V>> MemState<V, C> {
     /// What is allocated for all but the values' own heap bytes.
     fn table_bytes(&self) -> usize {
         self.index.allocated_bytes()
-            + self.values.capacity() * size_of::<Option<V>>()
+            + self.values.allocated_bytes()
             + self.marks.capacity() * size_of::<Mark>()
             + (self.touched.capacity() + self.new.capacity()) * size_of::<Slot>()
+            + self.expiries.as_ref().map_or(0, Expiries::allocated_bytes)
     }
 
     fn settle(&mut self) -> Result<(), MemoryDenied> {
+        if Arc::strong_count(&self.views) == 1 {
+            self.copied_bytes = 0;
+        }
         self.reservation
-            .try_resize(self.table_bytes() + self.clean_heap_bytes)
+            .try_resize(self.table_bytes() + self.clean_heap_bytes + self.copied_bytes)
     }
 
     /// Makes room by slot for the keys that the last batch brought, and charges it.
     fn admit_new(&mut self, table_bytes_before: usize) -> Result<(), MemoryDenied> {
         let bound = self.index.slot_bound();
-        if bound > self.values.len() {
-            self.values.resize_with(bound, || None);
+        self.values.grow(bound);
+        if bound > self.marks.len() {
             self.marks.resize(bound, Mark::Clean);
+        }
+        if let Some(expiries) = &mut self.expiries {
+            expiries.grow(bound);
         }
         self.touched.reserve(self.new.len());
         let growth = self.table_bytes().saturating_sub(table_bytes_before);
@@ -118,16 +156,86 @@ impl<V, C: StateCodec<V>> MemState<V, C> {
         Ok(())
     }
 
+    /// Takes the values that are gone by now from slots that the bundle resolves for the first time.
+    fn expire_resolved(&mut self, slots: &[Slot]) {
+        let Some(mut expiries) = self.expiries.take() else {
+            return;
+        };
+        expiries.touch(slots, self.now_ms, |slot| {
+            self.take_clean(slot);
+            self.marks[slot.index()] = Mark::Fresh;
+            self.touched.push(slot);
+        });
+        self.expiries = Some(expiries);
+    }
+
+    /// Goes on with the sweep, and moves values together if few are left.
+    fn reclaim(&mut self) {
+        let Some(mut expiries) = self.expiries.take() else {
+            return;
+        };
+        expiries.sweep(self.now_ms, |slot| {
+            self.take_clean(slot);
+            self.index.remove(slot);
+        });
+        self.expiries = Some(expiries);
+        if self.index.slot_bound() > SPARSE_SLOTS && self.index.len() * 4 < self.index.slot_bound()
+        {
+            self.move_together();
+        }
+    }
+
+    fn take_clean(&mut self, slot: Slot) {
+        let value = self
+            .place(slot)
+            .take()
+            .expect("a value that expires is there");
+        self.clean_heap_bytes -= self.codec.heap_bytes(&value);
+        self.metrics.expired += 1;
+    }
+
+    /// Every slot is clean.
+    fn move_together(&mut self) {
+        let mut values = Slab::default();
+        values.grow(self.index.len());
+        let (old_values, codec, copied) = (&mut self.values, &self.codec, &mut self.copied_bytes);
+        let mut expiries = self.expiries.as_mut();
+        self.index.renumber(|old, new| {
+            let heap_bytes = |value: &V| codec.heap_bytes(value);
+            let value = old_values.get_mut(old, copied, heap_bytes).take();
+            *values.get_mut(new, &mut 0, heap_bytes) = value;
+            if let Some(expiries) = &mut expiries {
+                expiries.renumber(old, new);
+            }
+        });
+        self.values = values;
+        let bound = self.index.slot_bound();
+        self.marks.truncate(bound);
+        self.marks.shrink_to_fit();
+        if let Some(expiries) = &mut self.expiries {
+            expiries.shrink(bound);
+        }
+    }
+
+    fn place(&mut self, slot: Slot) -> &mut Option<V> {
+        let heap_bytes = |value: &V| self.codec.heap_bytes(value);
+        self.values
+            .get_mut(slot, &mut self.copied_bytes, heap_bytes)
+    }
+
     /// Forgets the keys that the last batch brought, and gives back what they made the tables grow by.
     fn refuse_new(&mut self, table_bytes_before: usize) {
         for slot in self.new.drain(..) {
             self.index.remove(slot);
         }
         self.index.shrink_to_fit();
-        self.values.truncate(self.index.slot_bound());
-        self.values.shrink_to_fit();
-        self.marks.truncate(self.index.slot_bound());
+        let bound = self.index.slot_bound();
+        self.values.shrink(bound);
+        self.marks.truncate(bound);
         self.marks.shrink_to_fit();
+        if let Some(expiries) = &mut self.expiries {
+            expiries.shrink(bound);
+        }
         self.cut_lists();
         let freed = table_bytes_before.saturating_sub(self.table_bytes());
         self.shrink_charge(self.reservation.bytes().saturating_sub(freed));
@@ -149,7 +257,7 @@ impl<V, C: StateCodec<V>> MemState<V, C> {
         let mark = &mut self.marks[slot.index()];
         if *mark == Mark::Clean {
             self.touched.push(slot);
-            if let Some(value) = &self.values[slot.index()] {
+            if let Some(value) = self.values.get(slot) {
                 self.clean_heap_bytes -= self.codec.heap_bytes(value);
             }
         }
@@ -165,11 +273,19 @@ impl<V, C: StateCodec<V>> MemState<V, C> {
     fn close_bundle(&mut self) {
         for slot in self.touched.drain(..) {
             self.marks[slot.index()] = Mark::Clean;
-            match &self.values[slot.index()] {
-                Some(value) => self.clean_heap_bytes += self.codec.heap_bytes(value),
-                None => self.index.remove(slot),
+            let Some(value) = self.values.get(slot) else {
+                self.index.remove(slot);
+                continue;
+            };
+            self.clean_heap_bytes += self.codec.heap_bytes(value);
+            if let Some(expiries) = &mut self.expiries {
+                expiries.set(slot, self.codec.expires_at_ms(value));
             }
         }
+        if let Some(expiries) = &mut self.expiries {
+            expiries.end_bundle();
+        }
+        self.in_bundle = false;
         self.cut_lists();
     }
 }
@@ -186,53 +302,68 @@ impl<V, C> fmt::Debug for MemState<V, C> {
     }
 }
 
-impl<V, C: StateCodec<V>> KeyedState<V> for MemState<V, C> {
+impl<V: StateValue, C: StateCodec<V>> KeyedState<V> for MemState<V, C> {
     type Error = MemError;
+
+    fn advance_clock(&mut self, now_ms: i64) {
+        self.now_ms = self.now_ms.max(now_ms);
+        if !self.in_bundle {
+            self.reclaim();
+            // What was reclaimed is given back; a copy for a view waits for the end of a bundle.
+            let bytes = self.table_bytes() + self.clean_heap_bytes + self.copied_bytes;
+            self.shrink_charge(bytes);
+        }
+    }
 
     fn resolve(&mut self, keys: &KeyBatch, slots: &mut Vec<Slot>) -> Result<(), MemError> {
         let table_bytes_before = self.table_bytes();
         self.index.resolve(keys, slots, &mut self.new);
-        if self.new.is_empty() {
-            return Ok(());
+        if !self.new.is_empty() {
+            self.admit_new(table_bytes_before).inspect_err(|_| {
+                slots.clear();
+                self.refuse_new(table_bytes_before);
+            })?;
         }
-        self.admit_new(table_bytes_before).map_err(|denied| {
-            slots.clear();
-            self.refuse_new(table_bytes_before);
-            denied.into()
-        })
+        self.in_bundle = true;
+        self.metrics.probes += keys.len() as u64;
+        self.expire_resolved(slots);
+        Ok(())
     }
 
     #[inline]
     fn get(&self, slot: Slot) -> Option<&V> {
-        self.values[slot.index()].as_ref()
+        self.values.get(slot)
     }
 
     #[inline]
     fn get_mut(&mut self, slot: Slot) -> Option<&mut V> {
         self.touch(slot);
-        self.values[slot.index()].as_mut()
+        self.place(slot).as_mut()
     }
 
     #[inline]
     fn put(&mut self, slot: Slot, value: V) {
         self.touch(slot);
-        self.values[slot.index()] = Some(value);
+        *self.place(slot) = Some(value);
     }
 
     #[inline]
     fn remove(&mut self, slot: Slot) -> Option<V> {
         self.touch(slot);
-        self.values[slot.index()].take()
+        self.place(slot).take()
     }
 
     fn claim(&mut self, additional: usize) -> Result<(), MemError> {
         Ok(self.reservation.try_grow(additional)?)
     }
 
-    /// Costs what the bundle touched, and nothing per key of the store.
+    /// Costs what the bundle touched, and a sweep over about as many slots as it had rows.
     fn end_bundle(&mut self) -> Result<(), MemError> {
         self.close_bundle();
-        Ok(self.settle()?)
+        self.reclaim();
+        self.settle()?;
+        self.metrics.bundles += 1;
+        Ok(())
     }
 
     fn abandon_bundle(&mut self) {
@@ -241,69 +372,65 @@ impl<V, C: StateCodec<V>> KeyedState<V> for MemState<V, C> {
             "a bundle with dirty values is ended and not abandoned"
         );
         self.close_bundle();
-        self.shrink_charge(self.table_bytes() + self.clean_heap_bytes);
+        self.shrink_charge(self.table_bytes() + self.clean_heap_bytes + self.copied_bytes);
     }
 
     fn charged_bytes(&self) -> usize {
         self.reservation.bytes()
     }
+
+    fn metrics(&self) -> StoreMetrics {
+        self.metrics
+    }
 }
 
-impl<V, C: StateCodec<V>> Snapshot<V> for MemState<V, C> {
+impl<V: StateValue, C: StateCodec<V>> Snapshot<V> for MemState<V, C> {
     type Error = MemError;
+    type View = MemView<V>;
 
-    /// Sorts a list of the keys, which is not charged: `O(n log n)` for `n` keys, and their bytes once
-    /// more in memory.
+    /// Copies the keys, as memory, and a pointer for each 128 values. Values are copied when they change
+    /// for the first time after it, 128 at a time.
     ///
     /// # Panics
     ///
     /// If a value is dirty.
-    fn scan(
-        &mut self,
-        groups: GroupRange,
-        visit: &mut dyn FnMut(KeyGroup, &[u8], &V),
-    ) -> Result<(), MemError> {
-        assert!(!self.has_dirty(), "a scan is between bundles");
-        let mut rows = Vec::new();
-        let mut entries = Vec::new();
-        for slot in self.index.slots() {
-            let Some(value) = &self.values[slot.index()] else {
-                continue;
-            };
-            let start = rows.len();
-            self.index.write_key_row(slot, &mut rows);
-            let group = group_of(&rows[start..], self.groups);
-            if groups.contains(group) {
-                entries.push((group, start..rows.len(), value));
-            } else {
-                rows.truncate(start);
-            }
-        }
-        entries.sort_unstable_by(|(group_a, row_a, _), (group_b, row_b, _)| {
-            group_a
-                .cmp(group_b)
-                .then_with(|| rows[row_a.clone()].cmp(&rows[row_b.clone()]))
-        });
-        for (group, row, value) in entries {
-            visit(group, &rows[row], value);
-        }
-        Ok(())
+    fn freeze(&mut self) -> Result<MemView<V>, MemError> {
+        assert!(!self.has_dirty(), "a view is taken between bundles");
+        let expiries_ms = self.expiries.as_ref().map_or(&[][..], Expiries::at_ms);
+        let mut reservation = self
+            .reservation
+            .pool()
+            .reserve(&format!("{} view", self.reservation.name()));
+        reservation.try_resize(
+            self.index.key_rows_bytes() + self.values.share_bytes() + size_of_val(expiries_ms),
+        )?;
+        Ok(MemView {
+            keys: self.index.to_key_rows(),
+            values: self.values.share(),
+            expiries_ms: expiries_ms.to_vec(),
+            now_ms: self.now_ms,
+            groups: self.groups,
+            _reservation: reservation,
+            _alive: Arc::clone(&self.views),
+        })
+    }
+
+    fn is_empty(&mut self) -> Result<bool, MemError> {
+        Ok(self.index.is_empty())
     }
 
     /// # Panics
     ///
-    /// If a bundle is open.
-    fn load(&mut self, key_row: &[u8], value: V) -> Result<(), MemError> {
-        assert!(self.touched.is_empty(), "a load is between bundles");
-        let keys = KeyBatch::from_rows([key_row])?;
-        let mut slots = Vec::with_capacity(1);
-        self.resolve(&keys, &mut slots)?;
-        if let Err(denied) = self.claim(self.codec.heap_bytes(&value)) {
-            self.abandon_bundle();
-            return Err(denied);
-        }
-        self.put(slots[0], value);
-        self.end_bundle()
+    /// If a value is dirty.
+    fn clear(&mut self) -> Result<(), MemError> {
+        assert!(!self.has_dirty(), "a store is cleared between bundles");
+        self.close_bundle();
+        self.index = KeyIndex::default();
+        self.values = Slab::default();
+        self.marks = Vec::new();
+        self.expiries = self.expiries.as_ref().map(|_| Expiries::new());
+        self.clean_heap_bytes = 0;
+        Ok(self.settle()?)
     }
 }
 
@@ -311,12 +438,14 @@ impl<V, C: StateCodec<V>> Snapshot<V> for MemState<V, C> {
 mod tests {
     use keygroup::GroupCount;
     use state_codec::{
-        DecodeError, KeyBatch, KeyedState, MemoryPool, Slot, Snapshot, StateBackend, StateCodec,
+        DecodeError, KeyBatch, KeyedState, MemoryPool, NEVER, Slot, Snapshot, StateBackend,
+        StateCodec, StoredExpiry,
     };
 
     use super::MemState;
     use crate::{MemBackend, MemError};
 
+    #[derive(Clone)]
     struct Text;
 
     impl StateCodec<String> for Text {
@@ -358,16 +487,15 @@ mod tests {
 
     /// Counts again what the store should have charged, from nothing but what it holds.
     fn recount(state: &MemState<String, Text>) -> usize {
+        let values = state
+            .index
+            .slots()
+            .filter_map(|slot| state.values.get(slot));
         state.index.allocated_bytes()
-            + state.values.capacity() * size_of::<Option<String>>()
+            + state.values.allocated_bytes()
             + state.marks.capacity()
             + (state.touched.capacity() + state.new.capacity()) * 4
-            + state
-                .values
-                .iter()
-                .flatten()
-                .map(String::capacity)
-                .sum::<usize>()
+            + values.map(String::capacity).sum::<usize>()
     }
 
     #[test]
@@ -394,7 +522,11 @@ mod tests {
             state.end_bundle().unwrap();
             assert_eq!(state.charged_bytes(), recount(&state), "round {round}");
             assert_eq!(state.charged_bytes(), pool.used_bytes(), "round {round}");
-            assert_eq!(state.len(), state.values.iter().flatten().count());
+            let values = state
+                .index
+                .slots()
+                .filter(|&slot| state.get(slot).is_some());
+            assert_eq!(state.len(), values.count());
         }
         assert!(!state.is_empty());
     }
@@ -414,7 +546,7 @@ mod tests {
         let mut state = open(&pool);
         let mut other = pool.reserve("other");
         let slots = resolve(&mut state, [1]).unwrap();
-        other.try_resize(90_000).unwrap();
+        other.try_resize(85_000).unwrap();
         state.put(slots[0], "v".repeat(50_000));
         let charged = state.charged_bytes();
         let denied = state.end_bundle().unwrap_err();
@@ -448,17 +580,6 @@ mod tests {
     }
 
     #[test]
-    fn a_load_without_room_changes_nothing() {
-        let pool = MemoryPool::new(64 << 10);
-        let mut state = open(&pool);
-        state.load(&key(1), "one".into()).unwrap();
-        let charged = state.charged_bytes();
-        let denied = state.load(&key(2), "2".repeat(1 << 20)).unwrap_err();
-        assert!(matches!(denied, MemError::Denied(_)), "{denied:?}");
-        assert_eq!((state.len(), state.charged_bytes()), (1, charged));
-    }
-
-    #[test]
     fn a_store_that_the_pool_has_no_room_for_is_not_opened() {
         let pool = MemoryPool::new(100);
         let backend = backend(&pool);
@@ -481,13 +602,141 @@ mod tests {
         );
     }
 
+    /// Numbers that are the times at which they expire.
+    #[derive(Clone)]
+    struct Deadline;
+
+    impl StateCodec<i64> for Deadline {
+        fn encode_into(&self, _: &i64, _: &mut Vec<u8>) {
+            unreachable!("memory encodes nothing");
+        }
+
+        fn decode(&self, _: &[u8]) -> Result<i64, DecodeError> {
+            unreachable!("memory decodes nothing");
+        }
+
+        fn heap_bytes(&self, _: &i64) -> usize {
+            0
+        }
+
+        fn expires_at_ms(&self, value: &i64) -> i64 {
+            *value
+        }
+
+        fn stored_expiry(&self) -> Option<StoredExpiry> {
+            Some(std::sync::Arc::new(|_| NEVER))
+        }
+    }
+
+    /// 100,000 keys that come once, then rows of one other key while a minute passes.
+    fn idle_keys_are_swept(rows_per_batch: usize) {
+        let pool = MemoryPool::unlimited();
+        let mut state: MemState<i64, Deadline> = backend(&pool).open("store", Deadline).unwrap();
+        let empty = state.charged_bytes();
+        state.advance_clock(0);
+        let mut push = |state: &mut MemState<i64, Deadline>, now_ms: i64, keys: Vec<u64>| {
+            state.advance_clock(now_ms);
+            let rows: Vec<Vec<u8>> = keys.into_iter().map(key).collect();
+            let keys = KeyBatch::from_rows(rows.iter().map(Vec::as_slice)).unwrap();
+            let mut slots = Vec::new();
+            state.resolve(&keys, &mut slots).unwrap();
+            for slot in slots {
+                state.put(slot, now_ms + 1_000);
+            }
+            state.end_bundle().unwrap();
+        };
+        for start in (0..100_000).step_by(1000) {
+            push(&mut state, 0, (start..start + 1000).collect());
+        }
+        let full = state.charged_bytes();
+        assert!(full > 4 << 20, "{full} bytes");
+        let batches = 100_000 / rows_per_batch;
+        for batch in 1..=batches {
+            let now_ms = 60_000 * batch as i64 / batches as i64;
+            push(&mut state, now_ms, vec![u64::MAX; rows_per_batch]);
+        }
+        assert_eq!(state.len(), 1);
+        assert_eq!(state.metrics().expired, 100_000);
+        let left = state.charged_bytes();
+        assert!(left < empty + (40 << 10), "{left} bytes of {full}");
+        assert_eq!(left, pool.used_bytes());
+    }
+
     #[test]
-    #[should_panic(expected = "a scan is between bundles")]
-    fn a_scan_within_a_bundle_is_a_fault_of_the_caller() {
+    fn keys_that_nobody_asks_for_again_are_swept() {
+        idle_keys_are_swept(1);
+        idle_keys_are_swept(100);
+        idle_keys_are_swept(5000);
+    }
+
+    #[test]
+    fn a_clock_without_rows_sweeps_too() {
+        let pool = MemoryPool::unlimited();
+        let mut state: MemState<i64, Deadline> = backend(&pool).open("store", Deadline).unwrap();
+        let rows: Vec<Vec<u8>> = (0..10_000).map(key).collect();
+        let keys = KeyBatch::from_rows(rows.iter().map(Vec::as_slice)).unwrap();
+        let mut slots = Vec::new();
+        state.resolve(&keys, &mut slots).unwrap();
+        for slot in slots {
+            state.put(slot, 1_000);
+        }
+        state.end_bundle().unwrap();
+        for tick in 0..200 {
+            state.advance_clock(1_000 + tick);
+        }
+        assert_eq!(state.len(), 0);
+        assert_eq!(state.charged_bytes(), pool.used_bytes());
+    }
+
+    #[test]
+    fn what_a_view_makes_the_store_copy_is_charged_while_there_is_a_view() {
+        let pool = MemoryPool::unlimited();
+        let mut state = open(&pool);
+        for slot in resolve(&mut state, 0..1000).unwrap() {
+            state.put(slot, "x".repeat(100));
+        }
+        state.end_bundle().unwrap();
+        let before = state.charged_bytes();
+        let view = state.freeze().unwrap();
+        assert!(pool.used_bytes() >= before + 1000 * 12, "the view's keys");
+        let slot = resolve(&mut state, [5]).unwrap()[0];
+        state.get_mut(slot).unwrap().push('y');
+        state.end_bundle().unwrap();
+        let chunk = 128 * (size_of::<Option<String>>() + 100) + 16;
+        let copied = state.charged_bytes() - recount(&state);
+        assert_eq!(copied, chunk);
+        drop(view);
+        let slot = resolve(&mut state, [5]).unwrap()[0];
+        state.get_mut(slot).unwrap().shrink_to_fit();
+        state.end_bundle().unwrap();
+        assert_eq!(state.charged_bytes(), recount(&state));
+        assert_eq!(state.charged_bytes(), pool.used_bytes());
+    }
+
+    #[test]
+    fn a_view_that_the_pool_has_no_room_for_is_not_taken() {
+        let pool = MemoryPool::new(256 << 10);
+        let mut state = open(&pool);
+        for slot in resolve(&mut state, 0..1000).unwrap() {
+            state.put(slot, "x".repeat(8));
+        }
+        state.end_bundle().unwrap();
+        let mut other = pool.reserve("other");
+        other
+            .try_resize(pool.limit_bytes() - pool.used_bytes() - 1000)
+            .unwrap();
+        let used = pool.used_bytes();
+        let denied = state.freeze().unwrap_err();
+        assert!(matches!(denied, MemError::Denied(_)), "{denied:?}");
+        assert_eq!(pool.used_bytes(), used);
+    }
+
+    #[test]
+    #[should_panic(expected = "a view is taken between bundles")]
+    fn a_view_within_a_bundle_is_a_fault_of_the_caller() {
         let mut state = open(&MemoryPool::unlimited());
         let slots = resolve(&mut state, [1]).unwrap();
         state.put(slots[0], "dirty".into());
-        let groups = GroupCount::new(128).unwrap().all();
-        state.scan(groups, &mut |_, _, _| ()).unwrap();
+        let _view = state.freeze();
     }
 }
