@@ -153,6 +153,14 @@ impl KeyIndex {
         self.key(slot).write_row(out);
     }
 
+    /// Bytes that a slot's key takes besides its place in the tables: none for a word.
+    pub fn key_bytes(&self, slot: Slot) -> usize {
+        match self.lengths[slot.index()] {
+            WORD | NULL | FREE => 0,
+            length => length as usize,
+        }
+    }
+
     /// Forgets the key of `slot`, whose number a later key may get. Amortised constant cost.
     ///
     /// # Panics

@@ -21,9 +21,10 @@ pub struct StoreMetrics {
     pub deletes: u64,
     /// Write batches.
     pub write_batches: u64,
-    /// Keys of a bundle that the cache of clean values had. Counted at a key's first use in the bundle.
+    /// Rows whose key was in memory already: the cache of clean values had it, or an earlier row of the
+    /// bundle brought it.
     pub cache_hits: u64,
-    /// Keys of a bundle that it had not.
+    /// Keys that had to be read because it was not.
     pub cache_misses: u64,
     /// Values that it gave up for newer ones.
     pub cache_evictions: u64,

@@ -656,7 +656,9 @@ mod tests {
             push(&mut state, now_ms, vec![u64::MAX; rows_per_batch]);
         }
         assert_eq!(state.len(), 1);
-        assert_eq!(state.metrics().expired, 100_000);
+        // Where the batches are a second apart, so does the one key that comes.
+        let own = if 60_000 / batches >= 1_000 { batches - 1 } else { 0 };
+        assert_eq!(state.metrics().expired, 100_000 + own as u64);
         let left = state.charged_bytes();
         assert!(left < empty + (128 << 10), "{left} bytes of {full}");
         assert_eq!(left, pool.used_bytes());

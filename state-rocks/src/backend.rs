@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use keygroup::GroupCount;
 use rocksdb::Cache;
-use state_codec::{MemoryPool, StateBackend, StateCodec, is_store_name};
+use state_codec::{MemoryPool, StateBackend, StateCodec, StateValue, is_store_name};
 
 use crate::error::RocksError;
 use crate::options::RocksOptions;
-use crate::state::RocksState;
+use crate::state::{RocksState, Setup};
 
 /// Opens stores below one directory: the store `name` is the database in `DIR/name`. Clones open the
 /// same stores and share their block cache.
@@ -31,11 +31,11 @@ use crate::state::RocksState;
 /// ```
 #[derive(Clone)]
 pub struct RocksBackend {
-    dir: PathBuf,
-    groups: GroupCount,
+    pub(crate) dir: PathBuf,
+    pub(crate) groups: GroupCount,
     pool: MemoryPool,
-    options: RocksOptions,
-    block_cache: Cache,
+    pub(crate) options: RocksOptions,
+    pub(crate) block_cache: Cache,
 }
 
 impl RocksBackend {
@@ -86,25 +86,33 @@ impl StateBackend for RocksBackend {
     type State<V, C>
         = RocksState<V, C>
     where
-        V: 'static,
-        C: StateCodec<V> + 'static;
+        V: StateValue,
+        C: StateCodec<V>;
+
+    fn groups(&self) -> GroupCount {
+        self.groups
+    }
+
+    fn pool(&self) -> &MemoryPool {
+        &self.pool
+    }
 
     /// Opens or makes the database in `DIR/name`.
     fn open<V, C>(&self, name: &str, codec: C) -> Result<RocksState<V, C>, RocksError>
     where
-        V: 'static,
-        C: StateCodec<V> + 'static,
+        V: StateValue,
+        C: StateCodec<V>,
     {
         if !is_store_name(name) {
             return Err(RocksError::InvalidName { name: name.into() });
         }
-        RocksState::open(
-            self.dir.join(name),
-            self.groups,
-            self.pool.reserve(name),
-            &self.options,
-            &self.block_cache,
-            codec,
-        )
+        let setup = Setup {
+            path: self.dir.join(name),
+            groups: self.groups,
+            options: self.options.clone(),
+            block_cache: self.block_cache.clone(),
+            reservation: self.pool.reserve(name),
+        };
+        RocksState::open(setup, codec)
     }
 }

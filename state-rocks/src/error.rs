@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use keygroup::GroupCount;
-use state_codec::{DecodeError, EncodeError, MemoryDenied};
+use state_codec::{DecodeError, MemoryDenied, StoreError};
 
 /// Why a store in RocksDB was not opened, or could not be read or written. What RocksDB itself says
 /// is the [`source`](Error::source).
@@ -19,8 +19,8 @@ pub enum RocksError {
         /// The name that was given.
         name: String,
     },
-    /// A directory cannot be made.
-    #[error("cannot create directory {}", path.display())]
+    /// A directory cannot be made, read or removed.
+    #[error("cannot use directory {}", path.display())]
     Directory {
         /// The directory.
         path: PathBuf,
@@ -95,9 +95,15 @@ pub enum RocksError {
     /// The memory pool has no room.
     #[error(transparent)]
     Denied(#[from] MemoryDenied),
-    /// A key row that no batch of keys can hold.
-    #[error(transparent)]
-    KeyRow(#[from] EncodeError),
+}
+
+impl StoreError for RocksError {
+    fn denied(&self) -> Option<&MemoryDenied> {
+        match self {
+            Self::Denied(denied) => Some(denied),
+            _ => None,
+        }
+    }
 }
 
 impl RocksError {
@@ -124,6 +130,8 @@ pub enum Operation {
     Write,
     /// Walking over all entries.
     Scan,
+    /// Linking its files elsewhere.
+    Freeze,
 }
 
 impl fmt::Display for Operation {
@@ -133,6 +141,7 @@ impl fmt::Display for Operation {
             Self::Read => "read",
             Self::Write => "write",
             Self::Scan => "scan",
+            Self::Freeze => "freeze",
         })
     }
 }

@@ -5,15 +5,20 @@
 //! changed are written in key order when the bundle ends. Nothing of a bundle outlives it.
 
 mod backend; // opens stores
+mod db; // the database of a store
 mod error; // why a store failed
 mod layout; // the bytes of a database
+mod native; // checkpoints of a database's own files
 mod options; // how RocksDB is set up
 mod state; // a store
+mod view; // the values of a store at one moment
+mod write; // writing values
 
 pub use crate::backend::RocksBackend;
 pub use crate::error::{Operation, RocksError};
-pub use crate::options::{Compression, RocksOptions};
-pub use crate::state::{RocksState, StoreStats};
+pub use crate::options::{Compression, RocksOptions, WritePolicy};
+pub use crate::state::RocksState;
+pub use crate::view::RocksView;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

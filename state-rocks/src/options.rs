@@ -66,10 +66,35 @@ pub struct RocksOptions {
     /// bundle's values exist twice while they are written, so this bounds the second copy, and the
     /// cost of a write is spread over enough values not to be measurable.
     pub write_batch_bytes: usize,
+    /// The most bytes of decoded values that a store keeps from one bundle to the next, their keys and
+    /// places included; 0 for none. Default 64 MiB, as the block cache. Only values that were read are
+    /// kept, so keys that come once do not drive out those that come again; the oldest goes first.
+    pub cache_bytes: usize,
+    /// When values are written. Default [`WritePolicy::Through`].
+    pub write_policy: WritePolicy,
     /// The most bytes of buffers that a store keeps from one bundle to the next. Larger ones are
     /// given back, and taken again by the next large bundle. Default 16 MiB, which is enough for the
     /// working set of 65,536 small values.
     pub kept_buffer_bytes: usize,
+}
+
+/// When the values that a bundle changed are written to the database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WritePolicy {
+    /// At the end of the bundle.
+    #[default]
+    Through,
+    /// Not before a checkpoint, a view, the end of the store, or so many bytes of changed values, keys and places
+    /// included: a value that changes again and again is written once. The answers are the same, and so is
+    /// what survives a crash, for without a write-ahead log that is the last checkpoint.
+    ///
+    /// What waits is charged to the memory pool; where that refuses, it is written at once. A store that is
+    /// dropped writes what waits; whether that succeeded nobody learns, so
+    /// [`RocksState::write_back`](crate::RocksState::write_back) is there to be called before.
+    Back {
+        /// The most bytes that wait.
+        limit_bytes: usize,
+    },
 }
 
 /// How blocks are compressed.
@@ -98,6 +123,8 @@ impl Default for RocksOptions {
             max_open_files: None,
             log_dir: None,
             write_batch_bytes: 4 << 20,
+            cache_bytes: 64 << 20,
+            write_policy: WritePolicy::Through,
             kept_buffer_bytes: 16 << 20,
         }
     }

@@ -1,55 +1,84 @@
-//! A store: a database, and the values that the running bundle works on.
+//! A store: a database, the values that the running bundle works on, and those that are kept between
+//! bundles.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use keygroup::{GroupCount, GroupRange, KeyGroup};
-use rocksdb::{
-    Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DEFAULT_COLUMN_FAMILY_NAME, ErrorKind,
-    ReadOptions, WriteBatch, WriteOptions,
-};
+use keygroup::GroupCount;
+use rocksdb::checkpoint::Checkpoint;
+use rocksdb::{Cache, DB, ReadOptions};
 use state_codec::{
-    KeyBatch, KeyIndex, KeyedState, MemoryDenied, Reservation, Slot, Snapshot, StateCodec,
+    KeyBatch, KeyIndex, KeyedState, Reservation, Slot, Snapshot, StateCodec, StateValue,
+    StoreMetrics,
 };
 
+use crate::db::{self, Expiry, entries};
 use crate::error::{Operation, RocksError};
 use crate::layout;
-use crate::options::RocksOptions;
+use crate::options::{RocksOptions, WritePolicy};
+use crate::view::{RocksView, Scratch, VIEW};
+use crate::write::{Batch, DbKey, DbKeys, write};
 
 /// How many keys one call of RocksDB reads at most. It pins what it finds until its values are
 /// decoded, so this bounds the second copy; a batch of the usual 8,192 rows is one call.
 const KEYS_PER_READ: usize = 8192;
 
-/// What a write batch holds besides its entries, and besides the key and value of each entry: a
-/// sequence number and a count; a tag and two lengths.
-const BATCH_BYTES: usize = 12;
-const BATCH_ENTRY_BYTES: usize = 1 + 5 + 5;
-
 /// The keyed values of one operator, in RocksDB. Opened by a [`RocksBackend`](crate::RocksBackend).
 ///
 /// During a bundle the values of the keys that it resolved are in memory, one copy of each. The end
-/// of the bundle writes those that changed and forgets all of them; it keeps only empty buffers, up to
-/// [`RocksOptions::kept_buffer_bytes`]. These are charged to the memory pool, as is the working set
-/// while it grows: its keys and loaded values when they are resolved, and what the operator claims.
-/// The account can always be settled, for a store that is refused its empty buffers gives them back.
-/// What the end of the bundle needs to sort its keys is charged when they are resolved. RocksDB's own
-/// memory is bounded by the options and not charged, nor are the one
+/// of the bundle writes those that changed. It keeps those that it had read from the database, up to
+/// [`RocksOptions::cache_bytes`]: the *clean cache*. Resolving such a key again is one probe, as in
+/// memory. The oldest value goes first; nothing is written for that. Keys that were new are forgotten,
+/// and are kept once they have been read again. With
+/// [`WritePolicy::Back`] changed values wait in memory, too.
+///
+/// The working set is charged to the memory pool while it grows: its keys and loaded values when they
+/// are resolved, what the end of the bundle needs to sort its keys, and what the operator claims. What is kept between
+/// bundles has a reservation of its own, `"NAME cache"`. If the pool refuses that, the cache is emptied
+/// and switched off, and values are read whenever they are needed; changed values that wait are written.
+/// Empty buffers are kept up to [`RocksOptions::kept_buffer_bytes`], and given back where the pool refuses them. RocksDB's
+/// own memory is bounded by the options and not charged, nor are the one
 /// [write batch](RocksOptions::write_batch_bytes) and the one encoded value that exist at a time.
-pub struct RocksState<V, C> {
+///
+/// Expired values are not given out; RocksDB drops them when it compacts the files that they are in.
+pub struct RocksState<V, C: StateCodec<V>> {
     db: DB,
     path: PathBuf,
     groups: GroupCount,
     codec: C,
-    write_batch_bytes: usize,
-    kept_buffer_bytes: usize,
+    options: RocksOptions,
+    block_cache: Cache,
+
+    /// Whether values expire.
+    expires: bool,
+    now_ms: i64,
+    /// The same, for RocksDB's threads.
+    shared_now_ms: Arc<AtomicI64>,
 
     index: KeyIndex,
     values: Vec<Option<V>>,
     /// By slot, as `values`.
     marks: Vec<Mark>,
-    /// Every slot whose mark is dirty, once.
+    /// The slots that the bundle brought.
+    fresh: Vec<Slot>,
+    /// Every slot that the bundle changed, once.
+    changed: Vec<Slot>,
+    /// Every slot whose value is not written.
     dirty: Vec<Slot>,
+    /// Slots from before that the bundle has resolved, once; only where values expire.
+    seen: Vec<Slot>,
+    /// Whether some slot that the bundle brought was read.
+    loaded_some: bool,
+
+    cache: CleanCache,
+    /// Heap bytes of all values that are kept from earlier bundles and not changed in this one.
+    kept_heap_bytes: usize,
+    /// Those of them that are not written.
+    dirty_heap_bytes: usize,
 
     /// The slots that the last batch brought; a buffer of `resolve`.
     new: Vec<Slot>,
@@ -60,7 +89,8 @@ pub struct RocksState<V, C> {
     value_bytes: Vec<u8>,
 
     reservation: Reservation,
-    stats: StoreStats,
+    metrics: StoreMetrics,
+    pub(crate) checkpointed: crate::native::Checkpointed,
 }
 
 /// What is known of a slot.
@@ -68,36 +98,62 @@ pub struct RocksState<V, C> {
 struct Mark {
     /// The database has a value.
     stored: bool,
-    /// The bundle changed the value, and it is not written yet.
+    /// The value was read from the database, and not put by the operator.
+    loaded: bool,
+    /// The value is not written.
     dirty: bool,
+    /// The bundle changed the value.
+    changed: bool,
+    /// It is from an earlier bundle.
+    kept: bool,
+    /// It is in the clean cache.
+    cached: bool,
+    /// It is in `seen`.
+    seen: bool,
 }
 
-/// What a store has done since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StoreStats {
-    /// Keys that were looked up in the database.
-    pub gets: u64,
-    /// Those of them that it had a value for.
-    pub hits: u64,
-    /// Values that were written.
-    pub written_values: u64,
-    /// Bytes of their keys and values in the database.
-    pub written_bytes: u64,
-    /// Values that were deleted.
-    pub deletes: u64,
-    /// Write batches, the first of a new database not counted.
-    pub write_batches: u64,
+/// Which values are kept because they were read, oldest first.
+struct CleanCache {
+    limit_bytes: usize,
+    slots: VecDeque<Slot>,
+    /// Bytes of their keys.
+    key_bytes: usize,
+    /// For all that is kept between bundles.
+    reservation: Reservation,
+}
+
+impl CleanCache {
+    fn is_on(&self) -> bool {
+        self.limit_bytes > 0
+    }
+
+    fn allocated_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>()
+    }
+}
+
+/// What a store is opened with.
+pub(crate) struct Setup {
+    pub(crate) path: PathBuf,
+    pub(crate) groups: GroupCount,
+    pub(crate) options: RocksOptions,
+    pub(crate) block_cache: Cache,
+    pub(crate) reservation: Reservation,
 }
 
 impl<V, C: StateCodec<V>> RocksState<V, C> {
-    pub(crate) fn open(
-        path: PathBuf,
-        groups: GroupCount,
-        reservation: Reservation,
-        options: &RocksOptions,
-        block_cache: &Cache,
-        codec: C,
-    ) -> Result<Self, RocksError> {
+    /// Bytes of a slot: its value, what is known of it, its key's places, its place in the cache.
+    const SLOT_BYTES: usize =
+        size_of::<Option<V>>() + size_of::<Mark>() + size_of::<Slot>() + INDEX_SLOT_BYTES;
+
+    pub(crate) fn open(setup: Setup, codec: C) -> Result<Self, RocksError> {
+        let Setup {
+            path,
+            groups,
+            options,
+            block_cache,
+            reservation,
+        } = setup;
         fs::create_dir_all(&path).map_err(|source| RocksError::Directory {
             path: path.clone(),
             source,
@@ -106,29 +162,48 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
         // directory by two names would be two of them.
         let path =
             fs::canonicalize(&path).map_err(|source| RocksError::Directory { path, source })?;
-        let engine = options.to_engine(block_cache);
-        let only = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, engine.clone());
-        let db = DB::open_cf_descriptors(&engine, &path, [only])
-            .map_err(|source| open_error(&path, source))?;
-        check_record(&db, &path, groups)?;
+        let shared_now_ms = Arc::new(AtomicI64::new(i64::MIN));
+        let expiry = codec.stored_expiry().map(|of_stored| Expiry {
+            of_stored,
+            now_ms: Arc::clone(&shared_now_ms),
+        });
+        let db = db::open(&path, groups, &options, &block_cache, expiry.as_ref())?;
+        Scratch::remove_left_over(&path)?;
+        let cache_name = format!("{} cache", reservation.name());
         Ok(Self {
             db,
             path,
             groups,
             codec,
-            write_batch_bytes: options.write_batch_bytes,
-            kept_buffer_bytes: options.kept_buffer_bytes,
+            block_cache,
+            expires: expiry.is_some(),
+            now_ms: i64::MIN,
+            shared_now_ms,
             index: KeyIndex::default(),
             values: Vec::new(),
             marks: Vec::new(),
+            fresh: Vec::new(),
+            changed: Vec::new(),
             dirty: Vec::new(),
+            seen: Vec::new(),
+            loaded_some: false,
+            cache: CleanCache {
+                limit_bytes: options.cache_bytes,
+                slots: VecDeque::new(),
+                key_bytes: 0,
+                reservation: reservation.pool().reserve(&cache_name),
+            },
+            options,
+            kept_heap_bytes: 0,
+            dirty_heap_bytes: 0,
             new: Vec::new(),
             db_keys: DbKeys::default(),
             bundle_keys: 0,
             bundle_key_bytes: 0,
             value_bytes: Vec::new(),
             reservation,
-            stats: StoreStats::default(),
+            metrics: StoreMetrics::default(),
+            checkpointed: crate::native::Checkpointed::default(),
         })
     }
 
@@ -137,19 +212,77 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
         &self.path
     }
 
-    /// What the store has done since it was opened.
-    pub fn stats(&self) -> StoreStats {
-        self.stats
+    pub(crate) fn db(&self) -> &DB {
+        &self.db
+    }
+
+    /// Writes the values that [`WritePolicy::Back`] has let wait, between bundles.
+    ///
+    /// # Errors
+    ///
+    /// [`RocksError::Engine`] where RocksDB cannot write. What was not written still waits.
+    ///
+    /// # Panics
+    ///
+    /// If the bundle has changed a value.
+    pub fn write_back(&mut self) -> Result<(), RocksError> {
+        assert!(
+            self.changed.is_empty(),
+            "values are written back between bundles"
+        );
+        self.write_dirty()?;
+        self.close_bundle();
+        Ok(())
+    }
+
+    /// Has RocksDB merge all files, which drops what was deleted and what has expired. RocksDB does that on
+    /// its own as files are written; this is for a store that is not written to any more.
+    ///
+    /// # Errors
+    ///
+    /// [`RocksError::Engine`] where RocksDB cannot write.
+    pub fn compact(&mut self) -> Result<(), RocksError> {
+        self.write_back()?;
+        self.db
+            .flush()
+            .map_err(|source| RocksError::engine(Operation::Write, &self.path, source))?;
+        self.db
+            .compact_range_cf(entries(&self.db), None::<&[u8]>, None::<&[u8]>);
+        Ok(())
+    }
+
+    /// Writes what waits and forgets what is kept: nothing but the database has the values then.
+    pub(crate) fn write_all(&mut self) -> Result<(), RocksError> {
+        self.write_back()?;
+        self.forget_all();
+        self.settle_buffers();
+        Ok(())
+    }
+
+    /// What is allocated by slot, but for the values' own heap bytes.
+    fn slot_bytes(&self) -> usize {
+        self.index.allocated_bytes()
+            + self.values.capacity() * size_of::<Option<V>>()
+            + self.marks.capacity() * size_of::<Mark>()
+            + self.cache.allocated_bytes()
+    }
+
+    /// What is allocated for the lists of a bundle.
+    fn list_bytes(&self) -> usize {
+        let lists = [
+            &self.fresh,
+            &self.changed,
+            &self.dirty,
+            &self.seen,
+            &self.new,
+        ];
+        let slots: usize = lists.iter().map(|list| list.capacity()).sum();
+        slots * size_of::<Slot>() + self.db_keys.allocated_bytes() + self.value_bytes.capacity()
     }
 
     /// What is allocated for all but the values' own heap bytes.
     fn buffer_bytes(&self) -> usize {
-        self.index.allocated_bytes()
-            + self.values.capacity() * size_of::<Option<V>>()
-            + self.marks.capacity() * size_of::<Mark>()
-            + (self.dirty.capacity() + self.new.capacity()) * size_of::<Slot>()
-            + self.db_keys.allocated_bytes()
-            + self.value_bytes.capacity()
+        self.slot_bytes() + self.list_bytes()
     }
 
     /// Reads the values of the keys that the last batch brought, and charges the pool for both.
@@ -159,12 +292,17 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
             self.values.resize_with(bound, || None);
             self.marks.resize(bound, Mark::default());
         }
-        self.db_keys.set(&self.index, &self.new, self.groups);
+        self.db_keys
+            .set(&self.index, self.new.iter().copied(), self.groups);
         // What the end of the bundle needs to write them is charged here, where it can be refused.
         let bundle_keys = self.bundle_keys + self.new.len();
         let bundle_key_bytes = self.bundle_key_bytes + self.db_keys.arena.len();
-        self.db_keys.reserve(bundle_keys, bundle_key_bytes);
-        self.dirty.reserve(bundle_keys - self.dirty.len());
+        let dirty_keys = bundle_keys + self.dirty.len();
+        self.db_keys.reserve(dirty_keys, bundle_key_bytes);
+        self.dirty.reserve(bundle_keys);
+        self.changed
+            .reserve(bundle_keys.saturating_sub(self.changed.len()));
+        self.fresh.reserve(self.new.len());
         let growth = self.buffer_bytes().saturating_sub(buffer_bytes_before);
         self.reservation.try_grow(growth)?;
 
@@ -175,23 +313,56 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
             let found = self
                 .db
                 .batched_multi_get_cf_opt(&entries(&self.db), keys, true, &options);
-            self.stats.gets += run.len() as u64;
+            self.metrics.reads += run.len() as u64;
             let mut heap_bytes = 0;
             for (key, found) in run.iter().zip(found) {
                 let found = found
                     .map_err(|source| RocksError::engine(Operation::Read, &self.path, source))?;
                 let Some(bytes) = found else { continue };
-                self.stats.hits += 1;
+                self.metrics.hydrated += 1;
+                self.metrics.read_bytes += bytes.len() as u64;
+                let mark = &mut self.marks[key.slot.index()];
+                mark.stored = true;
                 let key_bytes = key.bytes(&self.db_keys.arena);
-                let value = decode(&self.codec, &self.path, key_bytes, &bytes)?;
+                let value = db::decode(&self.codec, &self.path, key_bytes, &bytes)?;
+                if self.expires && self.codec.expires_at_ms(&value) <= self.now_ms {
+                    self.metrics.expired += 1;
+                    continue;
+                }
+                mark.loaded = true;
+                self.loaded_some = true;
                 heap_bytes += self.codec.heap_bytes(&value);
                 self.values[key.slot.index()] = Some(value);
-                self.marks[key.slot.index()].stored = true;
             }
             Ok::<(), RocksError>(self.reservation.try_grow(heap_bytes)?)
         })?;
+        self.fresh.extend_from_slice(&self.new);
         (self.bundle_keys, self.bundle_key_bytes) = (bundle_keys, bundle_key_bytes);
         Ok(())
+    }
+
+    /// Takes the values that are gone by now from kept slots that the bundle resolves for the first time.
+    fn expire_kept(&mut self, slots: &[Slot]) {
+        for &slot in slots {
+            let mark = &mut self.marks[slot.index()];
+            if !mark.kept || mark.seen {
+                continue;
+            }
+            mark.seen = true;
+            self.seen.push(slot);
+            let place = &mut self.values[slot.index()];
+            let expired = |value: &V| self.codec.expires_at_ms(value) <= self.now_ms;
+            if !mark.changed && place.as_ref().is_some_and(expired) {
+                let heap_bytes = place
+                    .take()
+                    .map_or(0, |value| self.codec.heap_bytes(&value));
+                self.kept_heap_bytes -= heap_bytes;
+                if mark.dirty {
+                    self.dirty_heap_bytes -= heap_bytes;
+                }
+                self.metrics.expired += 1;
+            }
+        }
     }
 
     /// Forgets the keys that the last batch brought, and gives back what they made the buffers grow
@@ -208,11 +379,13 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
         self.marks.truncate(self.index.slot_bound());
         self.marks.shrink_to_fit();
         self.new = Vec::new();
+        self.fresh.shrink_to_fit();
         // Room for the keys of the batches before stays, and stays charged: writing them needs it.
-        self.dirty.shrink_to(self.bundle_keys);
+        self.changed.shrink_to(self.bundle_keys);
+        self.dirty.shrink_to(self.dirty.len() + self.bundle_keys);
         self.db_keys.clear();
         self.db_keys
-            .shrink_to(self.bundle_keys, self.bundle_key_bytes);
+            .shrink_to(self.bundle_keys + self.dirty.len(), self.bundle_key_bytes);
         let freed = buffer_bytes_before.saturating_sub(self.buffer_bytes());
         let restored = self
             .reservation
@@ -220,29 +393,78 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
         restored.expect("a pool never refuses to take bytes back");
     }
 
+    #[inline]
     fn touch(&mut self, slot: Slot) {
         let mark = &mut self.marks[slot.index()];
-        if !mark.dirty {
-            mark.dirty = true;
-            self.dirty.push(slot);
+        if !mark.changed {
+            mark.changed = true;
+            self.changed.push(slot);
+            if mark.kept {
+                self.leave_account(slot);
+            }
+            let mark = &mut self.marks[slot.index()];
+            if !mark.dirty {
+                mark.dirty = true;
+                self.dirty.push(slot);
+            }
         }
     }
 
-    /// Writes what is dirty in the order of the database. What was written is clean, whether or not
-    /// all of it was.
+    /// A kept value is about to change or to go.
+    fn leave_account(&mut self, slot: Slot) {
+        let value = self.values[slot.index()].as_ref();
+        let heap_bytes = value.map_or(0, |value| self.codec.heap_bytes(value));
+        self.kept_heap_bytes -= heap_bytes;
+        if self.marks[slot.index()].dirty {
+            self.dirty_heap_bytes -= heap_bytes;
+        }
+    }
+
+    /// A value has become one that is kept.
+    fn enter_account(&mut self, slot: Slot) {
+        let value = self.values[slot.index()].as_ref();
+        let heap_bytes = value.map_or(0, |value| self.codec.heap_bytes(value));
+        self.kept_heap_bytes += heap_bytes;
+        if self.marks[slot.index()].dirty {
+            self.dirty_heap_bytes += heap_bytes;
+        }
+    }
+
+    /// Bytes of the values that are not written, this bundle's included.
+    fn dirty_bytes(&self) -> usize {
+        let changed = self.changed.iter().map(|slot| {
+            let value = self.values[slot.index()].as_ref();
+            value.map_or(0, |value| self.codec.heap_bytes(value))
+        });
+        let keys = self.dirty.iter().map(|&slot| self.index.key_bytes(slot));
+        self.dirty.len() * Self::SLOT_BYTES
+            + self.dirty_heap_bytes
+            + changed.sum::<usize>()
+            + keys.sum::<usize>()
+    }
+
+    /// Writes what is dirty in the order of the database. What was written is clean, whether or not all of
+    /// it was; the slots stay listed until it is.
     fn write_dirty(&mut self) -> Result<(), RocksError> {
         if self.dirty.is_empty() {
             return Ok(());
         }
-        self.db_keys.set(&self.index, &self.dirty, self.groups);
-        let written = self.write_listed();
-        self.dirty.retain(|slot| self.marks[slot.index()].dirty);
-        written
+        let unwritten = self.dirty.iter().copied();
+        let unwritten = unwritten.filter(|slot| self.marks[slot.index()].dirty);
+        self.db_keys.set(&self.index, unwritten, self.groups);
+        self.write_listed()?;
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for slot in dirty.drain(..) {
+            self.keep_written(slot);
+        }
+        self.dirty = dirty;
+        Ok(())
     }
 
     fn write_listed(&mut self) -> Result<(), RocksError> {
         let mut batch = Batch::default();
-        for (i, key) in self.db_keys.sorted.iter().enumerate() {
+        for i in 0..self.db_keys.sorted.len() {
+            let key = &self.db_keys.sorted[i];
             let key_bytes = key.bytes(&self.db_keys.arena);
             self.value_bytes.clear();
             let value = self.values[key.slot.index()].as_ref();
@@ -250,11 +472,18 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
                 self.codec.encode_into(value, &mut self.value_bytes);
             }
             let entry_bytes = key_bytes.len() + self.value_bytes.len();
-            if batch.bytes + entry_bytes + BATCH_ENTRY_BYTES > self.write_batch_bytes {
+            if !batch.has_room(entry_bytes, self.options.write_batch_bytes) {
                 let end_batch = std::mem::replace(&mut batch, Batch::starting_at(i));
-                let listed = &self.db_keys.sorted[end_batch.first..i];
-                write(&self.db, &self.path, end_batch, &mut self.stats)?;
-                clean(&mut self.marks, &self.values, listed);
+                let listed = end_batch.first..i;
+                write(&self.db, &self.path, end_batch, &mut self.metrics)?;
+                clean(
+                    &mut self.marks,
+                    &self.values,
+                    &self.db_keys.sorted[listed],
+                    |slot| {
+                        left_account(&self.codec, &self.values, slot, &mut self.dirty_heap_bytes)
+                    },
+                );
             }
             match value {
                 Some(_) => batch.put(key_bytes, &self.value_bytes),
@@ -262,67 +491,290 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
                 None => {} // neither stored nor to be
             }
         }
-        let listed = &self.db_keys.sorted[batch.first..];
-        write(&self.db, &self.path, batch, &mut self.stats)?;
-        clean(&mut self.marks, &self.values, listed);
+        let listed = batch.first..;
+        write(&self.db, &self.path, batch, &mut self.metrics)?;
+        clean(
+            &mut self.marks,
+            &self.values,
+            &self.db_keys.sorted[listed],
+            |slot| left_account(&self.codec, &self.values, slot, &mut self.dirty_heap_bytes),
+        );
         Ok(())
     }
 
-    /// Forgets the working set, and settles for the buffers that stay.
-    fn close_bundle(&mut self) {
-        self.index.clear();
-        self.values.clear();
-        self.marks.clear();
-        self.dirty.clear();
+    /// What becomes of a slot from an earlier bundle whose value had to wait and is written now.
+    fn keep_written(&mut self, slot: Slot) {
+        let mark = self.marks[slot.index()];
+        if !mark.kept || mark.cached {
+            return;
+        }
+        if mark.loaded && self.cache.is_on() {
+            self.admit(slot);
+        } else {
+            if !mark.changed {
+                self.leave_account(slot);
+            }
+            self.forget(slot);
+        }
+    }
+
+    /// Takes a slot into the clean cache.
+    fn admit(&mut self, slot: Slot) {
+        self.marks[slot.index()].cached = true;
+        self.cache.slots.push_back(slot);
+        self.cache.key_bytes += self.index.key_bytes(slot);
+    }
+
+    fn forget(&mut self, slot: Slot) {
+        self.index.remove(slot);
+        self.values[slot.index()] = None;
+        self.marks[slot.index()] = Mark::default();
+    }
+
+    /// Forgets the bundle's slots but for those that are kept, and settles the account. `false` if values
+    /// wait to be written for which the memory pool has no room.
+    fn close_bundle(&mut self) -> bool {
+        for slot in self.seen.drain(..) {
+            self.marks[slot.index()].seen = false;
+        }
+        let keep_some = self.loaded_some && self.cache.is_on();
+        if self.cache.slots.is_empty() && self.dirty.is_empty() && !keep_some {
+            self.forget_all();
+            self.settle_buffers();
+            return true;
+        }
+        let mut fresh = std::mem::take(&mut self.fresh);
+        for slot in fresh.drain(..) {
+            let mark = self.marks[slot.index()];
+            let cached = mark.loaded && self.cache.is_on();
+            if cached {
+                self.admit(slot);
+            }
+            if cached || mark.dirty {
+                self.marks[slot.index()].kept = true;
+                if !mark.changed {
+                    self.enter_account(slot);
+                }
+            } else {
+                self.forget(slot);
+            }
+        }
+        self.fresh = fresh;
+        let mut changed = std::mem::take(&mut self.changed);
+        for slot in changed.drain(..) {
+            let mark = &mut self.marks[slot.index()];
+            mark.changed = false;
+            if mark.kept {
+                self.enter_account(slot);
+            }
+        }
+        self.changed = changed;
+        self.evict();
+        self.loaded_some = false;
         self.new.clear();
         self.db_keys.clear();
         (self.bundle_keys, self.bundle_key_bytes) = (0, 0);
         self.value_bytes.clear();
-        if self.buffer_bytes() > self.kept_buffer_bytes || self.settle().is_err() {
-            self.index = KeyIndex::default();
-            self.values = Vec::new();
-            self.marks = Vec::new();
-            self.dirty = Vec::new();
-            self.new = Vec::new();
-            self.db_keys = DbKeys::default();
-            self.value_bytes = Vec::new();
-            self.settle()
-                .expect("nothing is allocated, and nothing is asked for");
+        self.settle_kept()
+    }
+
+    /// Gives up the oldest values until the rest is within the limit. Values that wait to be written stay,
+    /// and count towards the limit of those.
+    fn evict(&mut self) {
+        for _ in 0..self.cache.slots.len() {
+            let bytes = self.cache.slots.len() * Self::SLOT_BYTES
+                + self.cache.key_bytes
+                + (self.kept_heap_bytes - self.dirty_heap_bytes);
+            if bytes <= self.cache.limit_bytes {
+                return;
+            }
+            let Some(slot) = self.cache.slots.pop_front() else {
+                return;
+            };
+            if self.marks[slot.index()].dirty {
+                self.cache.slots.push_back(slot);
+                continue;
+            }
+            self.cache.key_bytes -= self.index.key_bytes(slot);
+            self.leave_account(slot);
+            self.forget(slot);
+            self.metrics.cache_evictions += 1;
         }
     }
 
-    fn settle(&mut self) -> Result<(), MemoryDenied> {
-        self.reservation.try_resize(self.buffer_bytes())
+    /// Settles for what is kept between bundles: without a cache if the pool has no room for it. `false` if
+    /// it has none for what waits to be written either.
+    fn settle_kept(&mut self) -> bool {
+        if self.list_bytes() > self.options.kept_buffer_bytes {
+            self.drop_lists();
+        }
+        let list_bytes = self.list_bytes().min(self.reservation.bytes());
+        let lists = self.reservation.try_resize(list_bytes);
+        lists.expect("a pool never refuses to take bytes back");
+        if self.charge_kept() {
+            return true;
+        }
+        self.metrics.cache_refusals += 1;
+        self.cache.limit_bytes = 0;
+        self.evict();
+        if self.dirty.is_empty() {
+            self.forget_all();
+            self.settle_buffers();
+            return true;
+        }
+        self.charge_kept()
+    }
+
+    fn charge_kept(&mut self) -> bool {
+        // A large bundle may leave tables much larger than what is in them.
+        let limit_bytes = self.cache.limit_bytes + self.back_limit_bytes();
+        if self.slot_bytes() > limit_bytes + self.options.kept_buffer_bytes {
+            self.index.shrink_to_fit();
+            let bound = self.index.slot_bound();
+            self.values.truncate(bound);
+            self.values.shrink_to_fit();
+            self.marks.truncate(bound);
+            self.marks.shrink_to_fit();
+        }
+        let kept_bytes = self.slot_bytes() + self.kept_heap_bytes;
+        self.cache.reservation.try_resize(kept_bytes).is_ok()
+    }
+
+    fn back_limit_bytes(&self) -> usize {
+        match self.options.write_policy {
+            WritePolicy::Through => 0,
+            WritePolicy::Back { limit_bytes } => limit_bytes,
+        }
+    }
+
+    /// Forgets every slot, none of which is dirty, and keeps what is allocated.
+    fn forget_all(&mut self) {
+        self.index.clear();
+        self.values.clear();
+        self.marks.clear();
+        self.fresh.clear();
+        self.changed.clear();
+        self.dirty.clear();
+        self.seen.clear();
+        self.loaded_some = false;
+        self.cache.slots.clear();
+        self.cache.key_bytes = 0;
+        (self.kept_heap_bytes, self.dirty_heap_bytes) = (0, 0);
+        self.new.clear();
+        self.db_keys.clear();
+        (self.bundle_keys, self.bundle_key_bytes) = (0, 0);
+        self.value_bytes.clear();
+    }
+
+    /// Settles for buffers with nothing in them, or gives them back.
+    fn settle_buffers(&mut self) {
+        let emptied = self.cache.reservation.try_resize(0);
+        emptied.expect("a pool never refuses to take bytes back");
+        let bytes = self.buffer_bytes();
+        if bytes > self.options.kept_buffer_bytes || self.reservation.try_resize(bytes).is_err() {
+            self.index = KeyIndex::default();
+            self.values = Vec::new();
+            self.marks = Vec::new();
+            self.cache.slots = VecDeque::new();
+            self.drop_lists();
+            let settled = self.reservation.try_resize(0);
+            settled.expect("nothing is allocated, and nothing is asked for");
+        }
+    }
+
+    /// Gives back the lists, but for that of what is not written.
+    fn drop_lists(&mut self) {
+        self.fresh = Vec::new();
+        self.changed = Vec::new();
+        self.dirty.shrink_to_fit();
+        self.seen = Vec::new();
+        self.new = Vec::new();
+        self.db_keys = DbKeys::default();
+        self.value_bytes = Vec::new();
     }
 }
 
-impl<V, C> fmt::Debug for RocksState<V, C> {
+/// What a key index takes by slot: 16 bytes of its columns, and an entry of a table that is three quarters
+/// full.
+const INDEX_SLOT_BYTES: usize = 16 + 23;
+
+/// Marks the slots of what was written, and calls `kept` with those from earlier bundles.
+fn clean<V>(
+    marks: &mut [Mark],
+    values: &[Option<V>],
+    written: &[DbKey],
+    mut kept: impl FnMut(Slot),
+) {
+    for key in written {
+        let mark = &mut marks[key.slot.index()];
+        mark.stored = values[key.slot.index()].is_some();
+        mark.dirty = false;
+        if mark.kept && !mark.changed {
+            kept(key.slot);
+        }
+    }
+}
+
+/// A kept value waits no more.
+fn left_account<V, C: StateCodec<V>>(
+    codec: &C,
+    values: &[Option<V>],
+    slot: Slot,
+    dirty_heap_bytes: &mut usize,
+) {
+    let value = values[slot.index()].as_ref();
+    *dirty_heap_bytes -= value.map_or(0, |value| codec.heap_bytes(value));
+}
+
+/// Writes what waits. Nobody learns whether that succeeded: see [`RocksState::write_back`].
+impl<V, C: StateCodec<V>> Drop for RocksState<V, C> {
+    fn drop(&mut self) {
+        // A bundle that was not ended has not happened.
+        if self.changed.is_empty() {
+            let _ = self.write_dirty();
+        }
+    }
+}
+
+impl<V, C: StateCodec<V>> fmt::Debug for RocksState<V, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RocksState")
             .field("path", &self.path)
             .field("groups", &self.groups)
-            .field("keys_in_bundle", &self.index.len())
+            .field("keys", &self.index.len())
+            .field("cached", &self.cache.slots.len())
             .field("dirty", &self.dirty.len())
-            .field("stats", &self.stats)
+            .field("metrics", &self.metrics)
             .finish_non_exhaustive()
     }
 }
 
-impl<V, C: StateCodec<V>> KeyedState<V> for RocksState<V, C> {
+impl<V: StateValue, C: StateCodec<V>> KeyedState<V> for RocksState<V, C> {
     type Error = RocksError;
 
-    /// Costs one probe per row, and one sorted read of the keys that the bundle does not have yet.
+    fn advance_clock(&mut self, now_ms: i64) {
+        self.now_ms = self.now_ms.max(now_ms);
+        self.shared_now_ms.store(self.now_ms, Ordering::Relaxed);
+    }
+
+    /// Costs one probe per row, and one sorted read of the keys that are not in memory.
     fn resolve(&mut self, keys: &KeyBatch, slots: &mut Vec<Slot>) -> Result<(), RocksError> {
         let buffer_bytes_before = self.buffer_bytes();
         let charged_before = self.reservation.bytes();
         self.index.resolve(keys, slots, &mut self.new);
-        if self.new.is_empty() {
-            return Ok(());
+        if !self.new.is_empty() {
+            self.load_new(buffer_bytes_before).inspect_err(|_| {
+                slots.clear();
+                self.refuse_new(buffer_bytes_before, charged_before);
+            })?;
         }
-        self.load_new(buffer_bytes_before).inspect_err(|_| {
-            slots.clear();
-            self.refuse_new(buffer_bytes_before, charged_before);
-        })
+        self.metrics.probes += keys.len() as u64;
+        self.metrics.cache_hits += (keys.len() - self.new.len()) as u64;
+        self.metrics.cache_misses += self.new.len() as u64;
+        if self.expires {
+            self.expire_kept(slots);
+        }
+        Ok(())
     }
 
     #[inline]
@@ -353,277 +805,96 @@ impl<V, C: StateCodec<V>> KeyedState<V> for RocksState<V, C> {
     }
 
     /// Encodes each dirty value once and writes them in the order of the database, in batches of at
-    /// most [`RocksOptions::write_batch_bytes`]. If one fails, another call goes on with it.
+    /// most [`RocksOptions::write_batch_bytes`]. If one fails, another call goes on with it. With
+    /// [`WritePolicy::Back`] that happens once too much waits.
     fn end_bundle(&mut self) -> Result<(), RocksError> {
-        self.write_dirty()?;
-        self.close_bundle();
+        let waits = match self.options.write_policy {
+            WritePolicy::Through => false,
+            WritePolicy::Back { limit_bytes } => self.dirty_bytes() <= limit_bytes,
+        };
+        if !waits {
+            self.write_dirty()?;
+        }
+        if !self.close_bundle() {
+            self.write_dirty()?;
+            self.close_bundle();
+        }
+        self.metrics.bundles += 1;
         Ok(())
     }
 
     fn abandon_bundle(&mut self) {
         assert!(
-            self.dirty.is_empty(),
+            self.changed.is_empty(),
             "a bundle with dirty values is ended and not abandoned"
         );
         self.close_bundle();
     }
 
     fn charged_bytes(&self) -> usize {
-        self.reservation.bytes()
+        self.reservation.bytes() + self.cache.reservation.bytes()
+    }
+
+    fn metrics(&self) -> StoreMetrics {
+        self.metrics
     }
 }
 
-impl<V, C: StateCodec<V>> Snapshot<V> for RocksState<V, C> {
+impl<V: StateValue, C: StateCodec<V>> Snapshot<V> for RocksState<V, C> {
     type Error = RocksError;
+    type View = RocksView<C>;
 
-    /// One pass over the range, which leaves the block cache as it is; one value in memory at a time.
+    /// Flushes RocksDB's write buffer to a file, links the files into a directory beside the store, and
+    /// opens them for reading: the cost depends on the write buffer, not on the state.
     ///
     /// # Panics
     ///
-    /// If a value is dirty.
-    fn scan(
-        &mut self,
-        groups: GroupRange,
-        visit: &mut dyn FnMut(KeyGroup, &[u8], &V),
-    ) -> Result<(), RocksError> {
-        assert!(self.dirty.is_empty(), "a scan is between bundles");
-        let Some(groups) = groups.intersect(self.groups.all()) else {
-            return Ok(());
-        };
-        let [start, end] = layout::bounds(groups);
+    /// If the bundle has changed a value.
+    fn freeze(&mut self) -> Result<RocksView<C>, RocksError> {
+        static VIEWS: AtomicU64 = AtomicU64::new(0);
+        self.write_all()?;
+        let number = VIEWS.fetch_add(1, Ordering::Relaxed);
+        let dir = Scratch::new(&self.path, &format!("{VIEW}{number}"))?;
+        let linked = Checkpoint::new(&self.db)
+            .and_then(|checkpoint| checkpoint.create_checkpoint(dir.path()));
+        linked.map_err(|source| RocksError::engine(Operation::Freeze, &self.path, source))?;
+        let db = db::open_read_only(dir.path(), self.groups, &self.options, &self.block_cache)?;
+        Ok(RocksView {
+            db,
+            dir,
+            groups: self.groups,
+            codec: self.codec.clone(),
+            expires: self.expires,
+            now_ms: self.now_ms,
+        })
+    }
+
+    fn is_empty(&mut self) -> Result<bool, RocksError> {
+        self.write_back()?;
+        let [start, end] = layout::bounds(self.groups.all());
         let mut options = ReadOptions::default();
         options.set_iterate_upper_bound(end);
-        options.fill_cache(false);
-        let mut entry = self.db.raw_iterator_opt(options);
-        entry.seek(start);
-        while let Some((key, bytes)) = entry.item() {
-            let Some((group, row)) = layout::split_key(key, self.groups) else {
-                return Err(RocksError::Key {
-                    path: self.path.clone(),
-                    key: key.to_owned(),
-                });
-            };
-            let value = decode(&self.codec, &self.path, key, bytes)?;
-            visit(group, row, &value);
-            entry.next();
-        }
-        // An iterator that failed ends as one that is through does.
-        entry
+        let mut first = self.db.raw_iterator_opt(options);
+        first.seek(start);
+        let empty = !first.valid();
+        first
             .status()
-            .map_err(|source| RocksError::engine(Operation::Scan, &self.path, source))
+            .map_err(|source| RocksError::engine(Operation::Scan, &self.path, source))?;
+        Ok(empty)
     }
 
     /// # Panics
     ///
-    /// If a bundle is open.
-    fn load(&mut self, key_row: &[u8], value: V) -> Result<(), RocksError> {
-        assert!(self.index.is_empty(), "a load is between bundles");
-        let keys = KeyBatch::from_rows([key_row])?;
-        let mut slots = Vec::with_capacity(1);
-        self.resolve(&keys, &mut slots)?;
-        if let Err(denied) = self.claim(self.codec.heap_bytes(&value)) {
-            self.abandon_bundle();
-            return Err(denied);
-        }
-        self.put(slots[0], value);
-        self.end_bundle()
-    }
-}
-
-/// The one column family of a database.
-fn entries(db: &DB) -> &ColumnFamily {
-    db.cf_handle(DEFAULT_COLUMN_FAMILY_NAME)
-        .expect("the default column family was opened by name")
-}
-
-fn decode<V, C: StateCodec<V>>(
-    codec: &C,
-    path: &Path,
-    key: &[u8],
-    bytes: &[u8],
-) -> Result<V, RocksError> {
-    codec.decode(bytes).map_err(|source| RocksError::Decode {
-        path: path.to_owned(),
-        key: key.to_owned(),
-        source: source.into(),
-    })
-}
-
-fn open_error(path: &Path, source: rocksdb::Error) -> RocksError {
-    // RocksDB has no error of its own for this. What it says tells this process from another.
-    let held = ["lock hold by current process", "While lock file"];
-    let is_held = held.iter().any(|text| source.as_ref().contains(text));
-    if source.kind() == ErrorKind::IOError && is_held {
-        return RocksError::OpenAlready {
-            path: path.to_owned(),
-            source: source.into(),
-        };
-    }
-    RocksError::engine(Operation::Open, path, source)
-}
-
-/// Holds the layout record against `groups`, or writes it if the database is new.
-fn check_record(db: &DB, path: &Path, groups: GroupCount) -> Result<(), RocksError> {
-    let open = |source| RocksError::engine(Operation::Open, path, source);
-    if let Some(record) = db.get_pinned(layout::RECORD_KEY).map_err(open)? {
-        let stored = layout::read_record(&record).map_err(|source| RocksError::Layout {
-            path: path.to_owned(),
-            source: source.into(),
-        })?;
-        if stored != groups {
-            return Err(RocksError::OtherGroupCount {
-                path: path.to_owned(),
-                stored,
-                given: groups,
-            });
-        }
-        return Ok(());
-    }
-    // The record is not there: an entry before it or behind it is not ours.
-    let mut whole = ReadOptions::default();
-    whole.set_iterate_upper_bound(layout::END.to_vec());
-    let mut first = db.raw_iterator_opt(whole);
-    first.seek_to_first();
-    if first.valid() {
-        return Err(RocksError::NotAStore {
-            path: path.to_owned(),
-        });
-    }
-    first.status().map_err(open)?;
-    let mut batch = WriteBatch::new();
-    batch.put(layout::RECORD_KEY, layout::record(groups));
-    db.write_opt(batch, &write_options()).map_err(open)
-}
-
-fn write_options() -> WriteOptions {
-    let mut options = WriteOptions::default();
-    options.disable_wal(true);
-    options
-}
-
-fn write(db: &DB, path: &Path, batch: Batch, stats: &mut StoreStats) -> Result<(), RocksError> {
-    if batch.entries.is_empty() {
-        return Ok(());
-    }
-    db.write_opt(batch.entries, &write_options())
-        .map_err(|source| RocksError::engine(Operation::Write, path, source))?;
-    stats.write_batches += 1;
-    stats.written_values += batch.values;
-    stats.written_bytes += batch.value_bytes;
-    stats.deletes += batch.deletes;
-    Ok(())
-}
-
-/// Marks the slots of what was written.
-fn clean<V>(marks: &mut [Mark], values: &[Option<V>], written: &[DbKey]) {
-    for key in written {
-        marks[key.slot.index()] = Mark {
-            stored: values[key.slot.index()].is_some(),
-            dirty: false,
-        };
-    }
-}
-
-/// The writes of a run of the listed keys.
-struct Batch {
-    entries: WriteBatch,
-    /// Where in the list the run starts.
-    first: usize,
-    /// No less than the size of `entries`.
-    bytes: usize,
-    values: u64,
-    value_bytes: u64,
-    deletes: u64,
-}
-
-impl Batch {
-    fn starting_at(first: usize) -> Self {
-        Self {
-            entries: WriteBatch::new(),
-            first,
-            bytes: BATCH_BYTES,
-            values: 0,
-            value_bytes: 0,
-            deletes: 0,
-        }
-    }
-
-    fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.entries.put(key, value);
-        self.bytes += BATCH_ENTRY_BYTES + key.len() + value.len();
-        self.values += 1;
-        self.value_bytes += (key.len() + value.len()) as u64;
-    }
-
-    fn delete(&mut self, key: &[u8]) {
-        self.entries.delete(key);
-        self.bytes += BATCH_ENTRY_BYTES + key.len();
-        self.deletes += 1;
-    }
-}
-
-impl Default for Batch {
-    fn default() -> Self {
-        Self::starting_at(0)
-    }
-}
-
-/// Database keys of slots, in the order of the database.
-#[derive(Default)]
-struct DbKeys {
-    arena: Vec<u8>,
-    sorted: Vec<DbKey>,
-}
-
-struct DbKey {
-    start: usize,
-    len: u32,
-    slot: Slot,
-}
-
-impl DbKey {
-    fn bytes<'a>(&self, arena: &'a [u8]) -> &'a [u8] {
-        &arena[self.start..self.start + self.len as usize]
-    }
-}
-
-impl DbKeys {
-    fn set(&mut self, index: &KeyIndex, slots: &[Slot], groups: GroupCount) {
-        self.clear();
-        self.sorted.reserve(slots.len());
-        for &slot in slots {
-            let start = self.arena.len();
-            layout::write_key(groups, &mut self.arena, |out| {
-                index.write_key_row(slot, out)
-            });
-            let len = u32::try_from(self.arena.len() - start);
-            let len = len.expect("a key row is at most 2^31 bytes long");
-            self.sorted.push(DbKey { start, len, slot });
-        }
-        let arena = &self.arena;
-        self.sorted
-            .sort_unstable_by(|a, b| a.bytes(arena).cmp(b.bytes(arena)));
-    }
-
-    /// Makes room for so many keys of so many bytes.
-    fn reserve(&mut self, keys: usize, bytes: usize) {
-        self.sorted.reserve(keys.saturating_sub(self.sorted.len()));
-        self.arena.reserve(bytes.saturating_sub(self.arena.len()));
-    }
-
-    /// Gives back what is allocated beyond room for so many keys of so many bytes.
-    fn shrink_to(&mut self, keys: usize, bytes: usize) {
-        self.sorted.shrink_to(keys);
-        self.arena.shrink_to(bytes);
-    }
-
-    fn clear(&mut self) {
-        self.arena.clear();
-        self.sorted.clear();
-    }
-
-    fn allocated_bytes(&self) -> usize {
-        self.arena.capacity() + self.sorted.capacity() * size_of::<DbKey>()
+    /// If the bundle has changed a value.
+    fn clear(&mut self) -> Result<(), RocksError> {
+        assert!(
+            self.changed.is_empty(),
+            "a store is cleared between bundles"
+        );
+        db::remove(&self.db, &self.path, self.groups.all())?;
+        self.forget_all();
+        self.settle_buffers();
+        Ok(())
     }
 }
 
@@ -635,6 +906,7 @@ mod tests {
     use super::RocksState;
     use crate::{RocksBackend, RocksOptions};
 
+    #[derive(Clone)]
     struct Bytes;
 
     impl StateCodec<Vec<u8>> for Bytes {

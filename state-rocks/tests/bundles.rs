@@ -3,35 +3,36 @@
 mod support;
 
 use state_codec::{KeyedState, MemoryPool, StateBackend};
-use state_rocks::{RocksBackend, RocksError, RocksOptions, StoreStats};
-use support::{Bytes, count, groups, open, open_with, resolve, store};
+use state_rocks::{RocksBackend, RocksError, RocksOptions};
+use support::{Bytes, State, count, groups, open, open_with, plain, resolve, store};
+
+/// Keys read, values found, values written, their bytes, deletes, write batches.
+fn counts(state: &State) -> [u64; 6] {
+    let metrics = state.metrics();
+    [
+        metrics.reads,
+        metrics.hydrated,
+        metrics.writes,
+        metrics.written_bytes,
+        metrics.deletes,
+        metrics.write_batches,
+    ]
+}
 
 #[test]
 fn a_bundle_writes_what_changed_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let mut state = open(dir.path()).unwrap();
     store(&mut state, 0..10, 100);
-    let stored = StoreStats {
-        gets: 10,
-        hits: 0,
-        written_values: 10,
-        written_bytes: 10 * (18 + 100),
-        deletes: 0,
-        write_batches: 1,
-    };
-    assert_eq!(state.stats(), stored);
+    assert_eq!(counts(&state), [10, 0, 10, 10 * (18 + 100), 0, 1]);
 
     // Rejected: every key twice, all looked at.
     for slot in resolve(&mut state, (0..10).chain(0..10)).unwrap() {
         assert!(state.get(slot).is_some());
     }
     state.end_bundle().unwrap();
-    let rejected = StoreStats {
-        gets: 20,
-        hits: 10,
-        ..stored
-    };
-    assert_eq!(state.stats(), rejected);
+    assert_eq!(counts(&state), [20, 10, 10, 10 * (18 + 100), 0, 1]);
+    assert_eq!(state.metrics().read_bytes, 10 * 100);
 
     // One value changes three times, one goes, one comes and goes.
     let slots = resolve(&mut state, [3, 4, 99]).unwrap();
@@ -42,15 +43,9 @@ fn a_bundle_writes_what_changed_and_nothing_else() {
     state.put(slots[2], b"brief".to_vec());
     state.remove(slots[2]);
     state.end_bundle().unwrap();
-    let improved = StoreStats {
-        gets: 23,
-        hits: 12,
-        written_values: 11,
-        written_bytes: 10 * (18 + 100) + 18 + 1,
-        deletes: 1,
-        write_batches: 2,
-    };
-    assert_eq!(state.stats(), improved);
+    let bytes = 10 * (18 + 100) + 18 + 1;
+    assert_eq!(counts(&state), [23, 12, 11, bytes, 1, 2]);
+    assert_eq!(state.metrics().probes, 10 + 20 + 3);
     assert_eq!(count(&mut state).unwrap(), 9);
 }
 
@@ -58,7 +53,9 @@ fn a_bundle_writes_what_changed_and_nothing_else() {
 fn the_end_of_a_bundle_asks_for_no_more_than_was_charged_before() {
     let dir = tempfile::tempdir().unwrap();
     let pool = MemoryPool::unlimited();
-    let backend = RocksBackend::new(dir.path(), groups()).with_pool(pool.clone());
+    let backend = RocksBackend::new(dir.path(), groups())
+        .with_options(plain())
+        .with_pool(pool.clone());
     let mut state = backend.open("store", Bytes).unwrap();
     for number in 0..20_000 {
         let slots = resolve(&mut state, [number]).unwrap();
@@ -78,7 +75,9 @@ fn the_end_of_a_bundle_asks_for_no_more_than_was_charged_before() {
 fn a_refused_batch_leaves_the_end_of_the_bundle_charged() {
     let dir = tempfile::tempdir().unwrap();
     let pool = MemoryPool::new(2 << 20);
-    let backend = RocksBackend::new(dir.path(), groups()).with_pool(pool.clone());
+    let backend = RocksBackend::new(dir.path(), groups())
+        .with_options(plain())
+        .with_pool(pool.clone());
     let mut state = backend.open("store", Bytes).unwrap();
     for number in 0..5000 {
         let slots = resolve(&mut state, [number]).unwrap();
@@ -105,18 +104,18 @@ fn a_flush_is_split_at_the_bytes_of_a_write_batch() {
     let dir = tempfile::tempdir().unwrap();
     let options = RocksOptions {
         write_batch_bytes: 64 << 10,
-        ..RocksOptions::default()
+        ..plain()
     };
     let mut state = open_with(dir.path(), options).unwrap();
     store(&mut state, 0..200, 10_000);
     // 6 × (18 + 10,000 + 11) + 12 fit into 65,536 bytes, and 7 do not.
-    assert_eq!(state.stats().write_batches, 200_u64.div_ceil(6));
-    assert_eq!(state.stats().written_values, 200);
+    assert_eq!(state.metrics().write_batches, 200_u64.div_ceil(6));
+    assert_eq!(state.metrics().writes, 200);
     assert_eq!(count(&mut state).unwrap(), 200);
 
     // A value larger than a batch has one to itself.
     store(&mut state, 200..203, 100_000);
-    assert_eq!(state.stats().write_batches, 200_u64.div_ceil(6) + 3);
+    assert_eq!(state.metrics().write_batches, 200_u64.div_ceil(6) + 3);
     assert_eq!(count(&mut state).unwrap(), 203);
 }
 
@@ -128,7 +127,7 @@ fn a_batch_larger_than_one_read_is_read_whole() {
     for slot in resolve(&mut state, (0..20_000).rev()).unwrap() {
         assert_eq!(state.get(slot).map(Vec::len), Some(8));
     }
-    assert_eq!(state.stats().hits, 20_000);
+    assert_eq!(state.metrics().hydrated, 20_000);
 }
 
 #[test]
@@ -150,7 +149,7 @@ fn a_bundle_leaves_no_more_than_the_kept_buffers() {
     let pool = MemoryPool::unlimited();
     let options = RocksOptions {
         kept_buffer_bytes: 1 << 20,
-        ..RocksOptions::default()
+        ..plain()
     };
     let backend = RocksBackend::new(dir.path(), groups())
         .with_pool(pool.clone())
@@ -172,7 +171,9 @@ fn a_bundle_leaves_no_more_than_the_kept_buffers() {
 fn a_store_that_is_refused_its_buffers_gives_them_back() {
     let dir = tempfile::tempdir().unwrap();
     let pool = MemoryPool::new(1 << 20);
-    let backend = RocksBackend::new(dir.path(), groups()).with_pool(pool.clone());
+    let backend = RocksBackend::new(dir.path(), groups())
+        .with_options(plain())
+        .with_pool(pool.clone());
     let mut state = backend.open("store", Bytes).unwrap();
     let slots = resolve(&mut state, [1]).unwrap();
     let mut other = pool.reserve("other");
@@ -187,7 +188,9 @@ fn a_store_that_is_refused_its_buffers_gives_them_back() {
 fn loaded_values_are_charged_before_they_are_given_out() {
     let dir = tempfile::tempdir().unwrap();
     let pool = MemoryPool::new(1 << 20);
-    let backend = RocksBackend::new(dir.path(), groups()).with_pool(pool.clone());
+    let backend = RocksBackend::new(dir.path(), groups())
+        .with_options(plain())
+        .with_pool(pool.clone());
     let mut state = backend.open("store", Bytes).unwrap();
     for key in 0..20 {
         store(&mut state, [key], 100_000);
@@ -209,7 +212,7 @@ fn dirty_values_outlive_a_failed_write() {
     let options = RocksOptions {
         write_buffer_bytes: 64 << 10,
         write_batch_bytes: 64 << 10,
-        ..RocksOptions::default()
+        ..plain()
     };
     let mut state = open_with(dir.path(), options).unwrap();
     store(&mut state, 0..10, 10);
@@ -231,7 +234,7 @@ fn dirty_values_outlive_a_failed_write() {
             assert_eq!(state.get(slot), Some(&vec![7; 10_000]));
         }
     }
-    let written = state.stats().written_values;
+    let written = state.metrics().writes;
     assert!(written < 200, "{written} values were written to no file");
 }
 
@@ -242,7 +245,7 @@ fn a_batch_is_refused_after_a_failed_write_as_before_it() {
     let options = RocksOptions {
         write_buffer_bytes: 64 << 10,
         write_batch_bytes: 64 << 10,
-        ..RocksOptions::default()
+        ..plain()
     };
     let backend = RocksBackend::new(dir.path(), groups())
         .with_pool(pool.clone())

@@ -1,14 +1,17 @@
 //! What the tests of the store share: values that are bytes, and keys that are numbers.
 #![allow(dead_code, reason = "no test file uses all of it")]
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use keygroup::GroupCount;
-use state_codec::{DecodeError, KeyBatch, KeyedState, Slot, Snapshot, StateBackend, StateCodec};
+use state_codec::{
+    DecodeError, KeyBatch, KeyedState, Slot, Snapshot, SnapshotView, StateBackend, StateCodec,
+};
 use state_rocks::{RocksBackend, RocksError, RocksOptions, RocksState};
 
 /// Values that are bytes as they are, none of which begins with 0xff.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Bytes;
 
 impl StateCodec<Vec<u8>> for Bytes {
@@ -39,7 +42,15 @@ pub(crate) fn groups() -> GroupCount {
 }
 
 pub(crate) fn open(dir: &Path) -> Result<State, RocksError> {
-    open_with(dir, RocksOptions::default())
+    open_with(dir, plain())
+}
+
+/// The default options, but for the cache: each bundle reads what it needs.
+pub(crate) fn plain() -> RocksOptions {
+    RocksOptions {
+        cache_bytes: 0,
+        ..RocksOptions::default()
+    }
 }
 
 pub(crate) fn open_with(dir: &Path, options: RocksOptions) -> Result<State, RocksError> {
@@ -75,6 +86,11 @@ pub(crate) fn store(state: &mut State, keys: impl IntoIterator<Item = u64>, len:
 /// How many entries a scan shows.
 pub(crate) fn count(state: &mut State) -> Result<usize, RocksError> {
     let mut entries = 0;
-    state.scan(groups().all(), &mut |_, _, _| entries += 1)?;
+    state
+        .freeze()?
+        .scan(groups().all(), &mut |_, _, _: &Vec<u8>| {
+            entries += 1;
+            ControlFlow::Continue(())
+        })?;
     Ok(entries)
 }
