@@ -2,8 +2,8 @@
 
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
-use keygroup::{GroupRange, KeyGroup};
-use state_codec::checkpoint::CheckpointError;
+use keygroup::KeyGroup;
+use state_codec::checkpoint::{CheckpointError, CoverError};
 use state_codec::{DecodeError, EncodeError, MemoryDenied, StoreError};
 
 /// Why a batch or a flush was refused. Unless it says otherwise nothing has changed: neither the
@@ -79,20 +79,11 @@ pub enum RestoreError {
         /// The name of the store.
         name: String,
     },
-    /// Two checkpoints are about the same key group.
-    #[error("two of the checkpoints are about key groups {groups}")]
-    Overlap {
-        /// The groups that both are about.
-        groups: GroupRange,
-    },
-    /// No checkpoint is about a key group.
-    #[error("none of the checkpoints is about key group {group}")]
-    Uncovered {
-        /// The first such group.
-        group: KeyGroup,
-    },
+    /// The checkpoints are not about the key groups that are asked for, or about some of them twice.
+    #[error(transparent)]
+    Cover(#[from] CoverError),
     /// A row is not of the section's group, has no rank that could follow, or is there twice.
-    #[error("row {row} of the section of key group {group}: {reason}")]
+    #[error("row {row} of the section of key group {}: {reason}", group.get())]
     Row {
         /// The section's group.
         group: KeyGroup,

@@ -278,7 +278,7 @@ fn frozen<V, S: Snapshot<V>>(state: &mut S) -> Result<S::View, RankError<S::Erro
 /// Checkpoints of a store's own files: of the same kind of store and as many key groups only, but without
 /// a value being read.
 impl<B: NativeBackend> Ranker<B> {
-    /// Saves the state as checkpoint `id` of `dir`. `backend` is the one that the ranker was opened with.
+    /// Saves the state of the key groups `groups` as checkpoint `id` of `dir`. `backend` is the one that the ranker was opened with.
     ///
     /// # Errors
     ///
@@ -290,16 +290,17 @@ impl<B: NativeBackend> Ranker<B> {
         backend: &B,
         dir: &CheckpointDir,
         id: u64,
+        groups: GroupRange,
     ) -> Result<Manifest, RankError<B::Error>> {
         let spec = self.spec().clone();
         match &mut self.ranker {
             Either::Top1(top1) => {
                 let state = top1.state_between_bundles()?;
-                backend.checkpoint(state, dir, id, spec.fingerprint())
+                backend.checkpoint(state, dir, id, groups, spec.fingerprint())
             }
             Either::Append(append) => {
                 let state = append.state_between_bundles()?;
-                backend.checkpoint(state, dir, id, spec.fingerprint())
+                backend.checkpoint(state, dir, id, groups, spec.fingerprint())
             }
         }
         .map_err(RankError::State)

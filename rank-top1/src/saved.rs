@@ -18,7 +18,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use keygroup::{GroupCount, GroupRange, KeyGroup, group_of};
 use state_codec::checkpoint::{
-    CheckpointDir, CheckpointRef, Manifest, SectionReader, SectionWriter,
+    CheckpointDir, CheckpointRef, Manifest, SectionReader, SectionWriter, cover,
 };
 use state_codec::{
     KeyBatch, KeyedState, Rows, Select, Slot, Snapshot, SnapshotView, SortKey, SortKeys,
@@ -336,7 +336,11 @@ where
         let reader = SectionReader::open(part, spec.fingerprint(), group_count)?;
         readers.push(reader);
     }
-    check_cover(&readers, groups)?;
+    let ranges: Vec<GroupRange> = readers
+        .iter()
+        .map(|reader| reader.manifest().groups)
+        .collect();
+    cover(&ranges, groups).map_err(RestoreError::from)?;
     for reader in &mut readers {
         reader.verify(groups)?;
     }
@@ -360,23 +364,6 @@ where
         }
     }
     Ok(())
-}
-
-/// Whether each of `groups` is of exactly one checkpoint. No checkpoints at all are an empty state.
-fn check_cover(readers: &[SectionReader], groups: GroupRange) -> Result<(), RestoreError> {
-    let ranges = readers.iter().map(|reader| reader.manifest().groups);
-    let mut ranges: Vec<GroupRange> = ranges.filter_map(|range| range.intersect(groups)).collect();
-    ranges.sort_unstable_by_key(|range| range.start());
-    for pair in ranges.windows(2) {
-        if let Some(groups) = pair[0].intersect(pair[1]) {
-            return Err(RestoreError::Overlap { groups });
-        }
-    }
-    let covered = |group: &KeyGroup| ranges.iter().any(|range| range.contains(*group));
-    match groups.iter().find(|group| !covered(group)) {
-        Some(group) if !readers.is_empty() => Err(RestoreError::Uncovered { group }),
-        _ => Ok(()),
-    }
 }
 
 /// Puts rows of sections into a state, a record batch at a time.

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use keygroup::GroupCount;
+use state_codec::checkpoint::{CheckpointError, CoverError};
 use state_codec::{DecodeError, MemoryDenied, StoreError};
 
 /// Why a store in RocksDB was not opened, or could not be read or written. What RocksDB itself says
@@ -19,10 +20,10 @@ pub enum RocksError {
         /// The name that was given.
         name: String,
     },
-    /// A directory cannot be made, read or removed.
-    #[error("cannot use directory {}", path.display())]
+    /// A directory, or a file in it, cannot be made, read or removed.
+    #[error("cannot use {}", path.display())]
     Directory {
-        /// The directory.
+        /// The directory or file.
         path: PathBuf,
         /// What the system says.
         source: io::Error,
@@ -92,6 +93,18 @@ pub enum RocksError {
         /// What is wrong with the bytes.
         source: Box<DecodeError>,
     },
+    /// A store that is to be restored exists.
+    #[error("cannot restore the store in {}: it exists", path.display())]
+    Exists {
+        /// The directory of the store.
+        path: PathBuf,
+    },
+    /// A checkpoint cannot be written or read.
+    #[error(transparent)]
+    Checkpoint(Box<CheckpointError>),
+    /// Checkpoints do not make a state together.
+    #[error(transparent)]
+    Cover(#[from] CoverError),
     /// The memory pool has no room.
     #[error(transparent)]
     Denied(#[from] MemoryDenied),
@@ -106,7 +119,21 @@ impl StoreError for RocksError {
     }
 }
 
+impl From<CheckpointError> for RocksError {
+    fn from(error: CheckpointError) -> Self {
+        Self::Checkpoint(Box::new(error))
+    }
+}
+
 impl RocksError {
+    /// For what the system says of a file or directory.
+    pub(crate) fn directory(path: &Path) -> impl Fn(io::Error) -> Self + '_ {
+        move |source| Self::Directory {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
     pub(crate) fn engine(operation: Operation, path: &Path, source: rocksdb::Error) -> Self {
         let path = path.to_owned();
         let source = source.into();

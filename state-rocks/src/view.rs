@@ -28,18 +28,15 @@ impl Scratch {
     /// but for views that have outlived it in this process: they have their files open already.
     pub(crate) fn remove_left_over(store: &Path) -> Result<(), RocksError> {
         let dir = store.parent().unwrap_or(store);
-        let failed = |source| {
-            let path = dir.to_owned();
-            RocksError::Directory { path, source }
-        };
+        let failed = RocksError::directory(dir);
         let name = store.file_name().unwrap_or_default().to_string_lossy();
-        for entry in fs::read_dir(dir).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
+        for entry in fs::read_dir(dir).map_err(&failed)? {
+            let entry = entry.map_err(&failed)?;
             let found = entry.file_name();
             let purpose = found.to_string_lossy();
             let purpose = purpose.strip_prefix(&format!(".{name}")).map(str::to_owned);
             if purpose.is_some_and(|purpose| PURPOSES.iter().any(|p| purpose.starts_with(p))) {
-                fs::remove_dir_all(entry.path()).map_err(failed)?;
+                fs::remove_dir_all(entry.path()).map_err(&failed)?;
             }
         }
         Ok(())

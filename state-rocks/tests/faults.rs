@@ -121,7 +121,7 @@ fn a_directory_that_cannot_be_is_an_error() {
     );
     assert_eq!(
         refused.to_string(),
-        format!("cannot use directory {}/store", file.display())
+        format!("cannot use {}/store", file.display())
     );
     assert!(refused.source().is_some());
 }

@@ -11,10 +11,11 @@
 //! Arrow IPC stream of the operator's rows, which any store can be restored from and any Arrow reader
 //! can open.
 
-mod dir;
-mod error;
-mod manifest;
-mod sections;
+mod cover; // whether checkpoints together are about some groups
+mod dir; // who writes where, and what is removed when
+mod error; // what is wrong
+mod manifest; // what a checkpoint consists of
+mod sections; // rows ↔ Arrow IPC, a stream per key group
 
 use std::path::PathBuf;
 
@@ -22,8 +23,9 @@ use keygroup::GroupRange;
 
 use crate::state::{StateBackend, StateCodec, StateValue};
 
-pub use dir::{CheckpointDir, CheckpointWriter};
-pub use error::CheckpointError;
+pub use cover::{CoverError, cover};
+pub use dir::{CheckpointDir, CheckpointWriter, CreatedFile};
+pub use error::{CheckpointError, Place};
 pub use manifest::{CheckpointKind, FileEntry, Manifest, SectionEntry};
 pub use sections::{SectionReader, SectionWriter};
 
@@ -38,7 +40,7 @@ pub struct CheckpointRef {
 
 /// A backend whose stores can be saved as the files that they already have, without reading a value.
 pub trait NativeBackend: StateBackend {
-    /// Saves a store as checkpoint `id` of `dir`, between bundles. What the store holds back is written
+    /// Saves what a store has of `groups` as checkpoint `id` of `dir`, between bundles. What the store holds back is written
     /// first, and its cache cleared. Files that an earlier checkpoint of `dir` has are named again and
     /// neither copied nor linked once more.
     ///
@@ -52,6 +54,7 @@ pub trait NativeBackend: StateBackend {
         state: &mut Self::State<V, C>,
         dir: &CheckpointDir,
         id: u64,
+        groups: GroupRange,
         fingerprint: &str,
     ) -> Result<Manifest, Self::Error>
     where
