@@ -176,7 +176,7 @@ pub enum CheckpointError {
         /// The group that came at the wrong time.
         group: KeyGroup,
         /// Why it cannot come now, as a phrase.
-        reason: String,
+        reason: &'static str,
     },
     /// A file of a checkpoint cannot have this name.
     #[error("a file of a checkpoint cannot be called `{name}`: {reason}")]

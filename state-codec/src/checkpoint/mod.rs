@@ -27,7 +27,7 @@ pub use cover::{CoverError, cover};
 pub use dir::{CheckpointDir, CheckpointWriter, CreatedFile};
 pub use error::{CheckpointError, Place};
 pub use manifest::{CheckpointKind, FileEntry, Manifest, SectionEntry};
-pub use sections::{SectionReader, SectionWriter};
+pub use sections::{SectionReader, SectionRows, SectionWriter};
 
 /// A checkpoint to restore from: the directory and the number.
 #[derive(Clone, Debug, PartialEq, Eq)]
