@@ -1,10 +1,13 @@
 //! What is allocated per batch, counted exactly.
 
+mod common;
+
 use std::sync::Arc;
 
 use allocation_counter::measure;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use common::open;
 use rank_top1::{Emit, OrderBy, RankRange, RankSpec, Ranker};
 use state_mem::MemBackend;
 
@@ -49,12 +52,7 @@ fn allocations(key: &str, sort: &str, general: bool, emit: Emit, rows: usize) ->
         .emit(emit)
         .build()
         .unwrap();
-    let open = if general {
-        Ranker::open_general
-    } else {
-        Ranker::open
-    };
-    let mut ranker = open(spec, &MemBackend::default(), "test").unwrap();
+    let mut ranker = open(general, spec, &MemBackend::default(), "test").unwrap();
     ranker.push(&batch(&schema, rows, 1)).unwrap();
     ranker.flush().unwrap();
     let rejected = batch(&schema, rows, 2);

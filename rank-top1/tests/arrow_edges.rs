@@ -10,6 +10,7 @@ use arrow::array::{
 };
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Fields, Int8Type, Int32Type, Schema};
+use common::open;
 use rank_top1::{Changelog, Emit, OrderBy, RankSpec, Ranker, RowKind};
 use state_mem::MemBackend;
 
@@ -25,12 +26,7 @@ fn changelogs(first: &RecordBatch, second: &RecordBatch) -> Vec<[Changelog; 2]> 
                 .emit(emit)
                 .build()
                 .unwrap();
-            let open = if general {
-                Ranker::open_general
-            } else {
-                Ranker::open
-            };
-            let mut ranker = open(spec, &MemBackend::default(), "test").unwrap();
+            let mut ranker = open(general, spec, &MemBackend::default(), "test").unwrap();
             all.push([first, second].map(|batch| {
                 let pushed = ranker.push(batch).unwrap();
                 pushed

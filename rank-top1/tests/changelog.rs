@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float32Array, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use common::{batch, changelog, run, spec, text};
+use common::{batch, changelog, open, run, spec, text};
 use insta::assert_snapshot;
 use rank_top1::{Emit, FloatOrder, OrderBy, RankRange, RankSpec, Ranker, RowKind, Ties};
 use state_codec::StateBackend;
@@ -130,13 +130,8 @@ fn a_new_key_is_one_insert_in_a_mini_batch() {
 /// The changelogs of several mini-batches, `|` between them, by both rankers.
 fn mini_batches(spec: &rank_top1::RankSpecBuilder, rows: &str) -> String {
     let of = |general: bool| {
-        let open = if general {
-            Ranker::open_general
-        } else {
-            Ranker::open
-        };
         let spec = spec.clone().emit(Emit::MiniBatch).build().unwrap();
-        let mut ranker = open(spec, &MemBackend::default(), "test").unwrap();
+        let mut ranker = open(general, spec, &MemBackend::default(), "test").unwrap();
         let bundles = rows
             .split('|')
             .map(|rows| run(&mut ranker, &rows.split(";;").collect::<Vec<_>>()));
@@ -276,7 +271,7 @@ fn the_first_row_of_a_partition_sets_its_rank_end() {
     -D 2 5 1
     +I 2 4 1
     ");
-    assert_eq!(ranker.rank_end_mismatches(), 2);
+    assert_eq!(ranker.metrics().rank_end_mismatches, 2);
     let refused = ranker
         .push(&rows(&[(1, 0, Some(2)), (3, 5, Some(0))]))
         .unwrap_err();
@@ -303,12 +298,7 @@ fn floats(column: ArrayRef, terms: [OrderBy; 2], floats: FloatOrder) -> String {
     let batch =
         RecordBatch::try_new(schema, vec![column, Arc::new(Int64Array::from(ids))]).unwrap();
     let winner = |general: bool| {
-        let open = if general {
-            Ranker::open_general
-        } else {
-            Ranker::open
-        };
-        let mut ranker = open(spec.clone(), &MemBackend::default(), "test").unwrap();
+        let mut ranker = open(general, spec.clone(), &MemBackend::default(), "test").unwrap();
         let changes = ranker.push(&batch).unwrap().unwrap();
         let last = changes.batch().slice(changes.len() - 1, 1);
         use arrow::array::AsArray;
@@ -378,11 +368,23 @@ fn a_winner_does_not_keep_its_batch_alive() {
     }
     // A row is 32 fixed bytes and 16 + 104 variable ones; its key row is 32 bytes.
     let row = 32 + 16 + 104;
-    let charged = ranker.charged_bytes();
+    let holders = backend.pool().holders();
+    let held = |name: &str| {
+        holders
+            .iter()
+            .find(|holder| &*holder.name == name)
+            .unwrap()
+            .bytes
+    };
+    let charged = held("test");
     assert!(
         (1000 * row..1000 * (row + 200)).contains(&charged),
         "{charged}"
     );
+    // Its own buffers are those of one batch: a slot, a key and a sort key a row.
+    let own = held("test ranker");
+    assert!((8192 * 4..8192 * 100).contains(&own), "{own}");
+    assert_eq!(ranker.charged_bytes(), charged + own);
 }
 
 /// Keeps `StateBackend` in scope as a bound that a ranker can be generic over.

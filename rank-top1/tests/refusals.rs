@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema};
-use common::{batch, run, schema, spec, text};
+use common::{batch, open, run, schema, spec, text};
 use keygroup::GroupCount;
 use rank_top1::{
     BatchError, FloatOrder, OrderBy, RankError, RankRange, RankSpec, RankSpecBuilder, Ranker,
@@ -134,12 +134,13 @@ fn a_name_that_two_columns_have_is_refused() {
 #[test]
 fn a_batch_of_another_schema_is_refused_and_changes_nothing() {
     for general in [false, true] {
-        let open = if general {
-            Ranker::open_general
-        } else {
-            Ranker::open
-        };
-        let mut ranker = open(spec().build().unwrap(), &MemBackend::default(), "test").unwrap();
+        let mut ranker = open(
+            general,
+            spec().build().unwrap(),
+            &MemBackend::default(),
+            "test",
+        )
+        .unwrap();
         run(&mut ranker, &["k 5 a"]);
 
         let two = batch("k 1 x").project(&[0, 1]).unwrap();
@@ -206,14 +207,9 @@ fn a_refused_batch_can_be_pushed_again() {
         .collect();
     let rows = rows.join(";");
     for general in [false, true] {
-        let open = if general {
-            Ranker::open_general
-        } else {
-            Ranker::open
-        };
         let pool = MemoryPool::new(200 << 10);
         let backend = MemBackend::default().with_pool(pool.clone());
-        let mut ranker = open(spec().build().unwrap(), &backend, "winners").unwrap();
+        let mut ranker = open(general, spec().build().unwrap(), &backend, "winners").unwrap();
         let primed = run(&mut ranker, &["a 5 a"]);
         let used = pool.used_bytes();
 
@@ -245,21 +241,19 @@ fn a_refused_batch_can_be_pushed_again() {
 #[test]
 fn a_payload_too_large_for_the_budget_is_refused_before_anything_changes() {
     for general in [false, true] {
-        let open = if general {
-            Ranker::open_general
-        } else {
-            Ranker::open
-        };
         let pool = MemoryPool::new(64 << 10);
         let backend = MemBackend::default().with_pool(pool);
-        let mut ranker = open(spec().build().unwrap(), &backend, "test").unwrap();
+        let mut ranker = open(general, spec().build().unwrap(), &backend, "test").unwrap();
         run(&mut ranker, &["a 5 a"]);
         let charged = ranker.charged_bytes();
         let large = "x".repeat(100 << 10);
-        ranker
+        let refused = ranker
             .push(&batch(&format!("a 1 {large}; b 1 small")))
             .unwrap_err();
-        assert_eq!(ranker.charged_bytes(), charged, "general: {general}");
+        let denied = refused.denied().expect("it is the budget that refuses");
+        assert_eq!(denied.limit_bytes(), 64 << 10);
+        assert!(denied.requested_bytes() > 100 << 10);
+        assert!(ranker.charged_bytes() <= charged, "general: {general}");
         assert_eq!(
             run(&mut ranker, &["b 2 b; a 4 c"]),
             "+I b 2 b\n-U a 5 a\n+U a 4 c"

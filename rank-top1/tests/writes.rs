@@ -4,17 +4,22 @@
 #[macro_use]
 mod common;
 
+use std::marker::PhantomData;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use common::{batch, run, spec, text};
-use keygroup::{GroupCount, GroupRange, KeyGroup};
+use common::{View, batch, open, run, spec, text};
+use keygroup::GroupCount;
 use rank_top1::{Emit, RankRange, Ranker};
-use state_codec::{DecodeError, KeyBatch, KeyedState, Slot, Snapshot, StateBackend, StateCodec};
-use state_rocks::{RocksBackend, RocksError, RocksState, StoreStats};
+use state_codec::{
+    DecodeError, KeyBatch, KeyedState, MemoryPool, Slot, Snapshot, SnapshotView, StateBackend,
+    StateCodec, StateValue, StoreMetrics, StoredExpiry,
+};
+use state_rocks::{RocksBackend, RocksError, RocksOptions, RocksState};
 
 /// Counts the values that are encoded.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct CountingCodec<C> {
     codec: C,
     encoded: Arc<AtomicU64>,
@@ -33,13 +38,21 @@ impl<V, C: StateCodec<V>> StateCodec<V> for CountingCodec<C> {
     fn heap_bytes(&self, value: &V) -> usize {
         self.codec.heap_bytes(value)
     }
+
+    fn expires_at_ms(&self, value: &V) -> i64 {
+        self.codec.expires_at_ms(value)
+    }
+
+    fn stored_expiry(&self) -> Option<StoredExpiry> {
+        self.codec.stored_expiry()
+    }
 }
 
 /// What a store has done so far.
 #[derive(Clone, Debug, Default)]
 struct Counts {
     encoded: Arc<AtomicU64>,
-    stats: Arc<Mutex<StoreStats>>,
+    metrics: Arc<Mutex<StoreMetrics>>,
 }
 
 impl Counts {
@@ -47,8 +60,8 @@ impl Counts {
         self.encoded.load(Ordering::Relaxed)
     }
 
-    fn stats(&self) -> StoreStats {
-        *self.stats.lock().unwrap()
+    fn metrics(&self) -> StoreMetrics {
+        *self.metrics.lock().unwrap()
     }
 }
 
@@ -58,7 +71,7 @@ struct CountedBackend {
     counts: Counts,
 }
 
-struct CountedState<V, C> {
+struct CountedState<V, C: StateCodec<V>> {
     state: RocksState<V, CountingCodec<C>>,
     counts: Counts,
 }
@@ -68,13 +81,21 @@ impl StateBackend for CountedBackend {
     type State<V, C>
         = CountedState<V, C>
     where
-        V: 'static,
-        C: StateCodec<V> + 'static;
+        V: StateValue,
+        C: StateCodec<V>;
+
+    fn groups(&self) -> GroupCount {
+        self.backend.groups()
+    }
+
+    fn pool(&self) -> &MemoryPool {
+        self.backend.pool()
+    }
 
     fn open<V, C>(&self, name: &str, codec: C) -> Result<CountedState<V, C>, RocksError>
     where
-        V: 'static,
-        C: StateCodec<V> + 'static,
+        V: StateValue,
+        C: StateCodec<V>,
     {
         let codec = CountingCodec {
             codec,
@@ -88,23 +109,29 @@ impl StateBackend for CountedBackend {
     }
 }
 
-impl<V: 'static, C: StateCodec<V> + 'static> KeyedState<V> for CountedState<V, C> {
+impl<V: StateValue, C: StateCodec<V>> KeyedState<V> for CountedState<V, C> {
     forward_all_but_end_bundle!(RocksError);
 
     fn end_bundle(&mut self) -> Result<(), RocksError> {
         self.state.end_bundle()?;
-        *self.counts.stats.lock().unwrap() = self.state.stats();
+        *self.counts.metrics.lock().unwrap() = self.state.metrics();
         Ok(())
     }
 }
 
-impl<V: 'static, C: StateCodec<V> + 'static> Snapshot<V> for CountedState<V, C> {
-    forward_snapshot!(RocksError);
+impl<V: StateValue, C: StateCodec<V>> Snapshot<V> for CountedState<V, C> {
+    forward_snapshot!(RocksError, RocksState<V, CountingCodec<C>>);
 }
 
 fn backend() -> (tempfile::TempDir, CountedBackend) {
     let directory = tempfile::tempdir().unwrap();
-    let backend = RocksBackend::new(directory.path(), GroupCount::new(128).unwrap());
+    // Without a cache, so that each bundle reads what it needs.
+    let options = RocksOptions {
+        cache_bytes: 0,
+        ..RocksOptions::default()
+    };
+    let backend =
+        RocksBackend::new(directory.path(), GroupCount::new(128).unwrap()).with_options(options);
     (
         directory,
         CountedBackend {
@@ -122,28 +149,23 @@ fn rejected_rows_encode_and_write_nothing() {
     for general in [false, true] {
         for emit in [Emit::Immediate, Emit::MiniBatch] {
             let (_directory, backend) = backend();
-            let open = if general {
-                Ranker::open_general
-            } else {
-                Ranker::open
-            };
             let spec = spec().emit(emit).build().unwrap();
-            let mut ranker = open(spec, &backend, "test").unwrap();
+            let mut ranker = open(general, spec, &backend, "test").unwrap();
             run(&mut ranker, &[PRIMING]);
-            let primed = (backend.counts.encoded(), backend.counts.stats());
+            let primed = (backend.counts.encoded(), backend.counts.metrics());
             assert_eq!(primed.0, 4);
-            assert_eq!(primed.1.written_values, 4);
+            assert_eq!(primed.1.writes, 4);
             for _ in 0..50 {
                 assert_eq!(run(&mut ranker, &[REJECTED]), "");
             }
-            let replayed = (backend.counts.encoded(), backend.counts.stats());
+            let replayed = (backend.counts.encoded(), backend.counts.metrics());
             assert_eq!(replayed.0, primed.0, "values encoded");
-            assert_eq!(replayed.1.written_values, primed.1.written_values);
+            assert_eq!(replayed.1.writes, primed.1.writes);
             assert_eq!(replayed.1.written_bytes, primed.1.written_bytes);
             assert_eq!(replayed.1.write_batches, primed.1.write_batches);
             assert_eq!(
-                replayed.1.gets,
-                primed.1.gets + 50 * 4,
+                replayed.1.reads,
+                primed.1.reads + 50 * 4,
                 "each distinct key once a bundle"
             );
         }
@@ -154,25 +176,14 @@ fn rejected_rows_encode_and_write_nothing() {
 fn a_bundle_writes_each_changed_winner_once() {
     for general in [false, true] {
         let (_directory, backend) = backend();
-        let open = if general {
-            Ranker::open_general
-        } else {
-            Ranker::open
-        };
-        let mut ranker = open(spec().build().unwrap(), &backend, "test").unwrap();
+        let mut ranker = open(general, spec().build().unwrap(), &backend, "test").unwrap();
         run(&mut ranker, &[PRIMING]);
-        let before = (
-            backend.counts.encoded(),
-            backend.counts.stats().written_values,
-        );
+        let before = (backend.counts.encoded(), backend.counts.metrics().writes);
         // a improves three times, b once, c never.
         ranker
             .push(&batch("a 4 a2; b 4 b2; a 3 a3; c 8 x; a 2 a4; b 9 x"))
             .unwrap();
-        let after = (
-            backend.counts.encoded(),
-            backend.counts.stats().written_values,
-        );
+        let after = (backend.counts.encoded(), backend.counts.metrics().writes);
         assert_eq!(after, (before.0 + 2, before.1 + 2));
     }
 }
@@ -181,23 +192,15 @@ fn a_bundle_writes_each_changed_winner_once() {
 fn a_mini_batch_over_several_batches_writes_each_changed_winner_once() {
     for general in [false, true] {
         let (_directory, backend) = backend();
-        let open = if general {
-            Ranker::open_general
-        } else {
-            Ranker::open
-        };
         let spec = spec().emit(Emit::MiniBatch).build().unwrap();
-        let mut ranker = open(spec, &backend, "test").unwrap();
+        let mut ranker = open(general, spec, &backend, "test").unwrap();
         for i in 0..20 {
             ranker
                 .push(&batch(&format!("a {} a; b {} b; c 5 c", 50 - i, 90 - i)))
                 .unwrap();
         }
         assert_eq!(
-            (
-                backend.counts.encoded(),
-                backend.counts.stats().written_values
-            ),
+            (backend.counts.encoded(), backend.counts.metrics().writes),
             (0, 0)
         );
         assert_eq!(
@@ -205,10 +208,7 @@ fn a_mini_batch_over_several_batches_writes_each_changed_winner_once() {
             "+I a 31 a\n+I b 71 b\n+I c 5 c"
         );
         assert_eq!(
-            (
-                backend.counts.encoded(),
-                backend.counts.stats().written_values
-            ),
+            (backend.counts.encoded(), backend.counts.metrics().writes),
             (3, 3)
         );
     }
@@ -218,14 +218,8 @@ fn a_mini_batch_over_several_batches_writes_each_changed_winner_once() {
 fn state_outlives_the_ranker_and_is_read_by_the_other_one() {
     for (first, second) in [(false, true), (true, false), (false, false), (true, true)] {
         let (_directory, backend) = backend();
-        let open = |general: bool| {
-            let open = if general {
-                Ranker::open_general
-            } else {
-                Ranker::open
-            };
-            open(spec().build().unwrap(), &backend, "test").unwrap()
-        };
+        let open =
+            |general: bool| open(general, spec().build().unwrap(), &backend, "test").unwrap();
         run(&mut open(first), &[PRIMING]);
         assert_eq!(
             run(
@@ -242,12 +236,7 @@ fn stored_bytes_have_the_documented_layout() {
     for general in [false, true] {
         let directory = tempfile::tempdir().unwrap();
         let backend = RocksBackend::new(directory.path(), GroupCount::new(128).unwrap());
-        let open = if general {
-            Ranker::open_general
-        } else {
-            Ranker::open
-        };
-        let mut ranker = open(spec().build().unwrap(), &backend, "test").unwrap();
+        let mut ranker = open(general, spec().build().unwrap(), &backend, "test").unwrap();
         run(&mut ranker, &["key 7 payload"]);
         drop(ranker);
         assert_eq!(
@@ -289,6 +278,7 @@ fn stored_bytes_have_the_documented_layout() {
 /// Keys and values of the state `test`, as hex.
 fn stored(backend: &RocksBackend) -> Vec<(String, String)> {
     /// Values as their bytes.
+    #[derive(Clone)]
     struct Raw;
     impl StateCodec<Vec<u8>> for Raw {
         fn encode_into(&self, value: &Vec<u8>, out: &mut Vec<u8>) {
@@ -310,10 +300,11 @@ fn stored(backend: &RocksBackend) -> Vec<(String, String)> {
     let mut state = backend.open::<Vec<u8>, _>("test", Raw).unwrap();
     let mut entries = Vec::new();
     let all = GroupCount::new(128).unwrap().all();
-    state
-        .scan(all, &mut |_, key, value| {
-            entries.push((hex(key), hex(value)))
-        })
-        .unwrap();
+    let mut view = state.freeze().unwrap();
+    view.scan(all, &mut |_, key, value: &Vec<u8>| {
+        entries.push((hex(key), hex(value)));
+        ControlFlow::Continue(())
+    })
+    .unwrap();
     entries
 }

@@ -2,12 +2,15 @@
 
 #![allow(dead_code, unused_macros, reason = "each test file uses a part")]
 
+use std::marker::PhantomData;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
-use rank_top1::{Changelog, OrderBy, RankSpec, RankSpecBuilder, Ranker};
-use state_codec::StateBackend;
+use keygroup::{GroupRange, KeyGroup};
+use rank_top1::{Changelog, OrderBy, RankError, RankSpec, RankSpecBuilder, Ranker};
+use state_codec::{SnapshotView, StateBackend, StoreError};
 use state_mem::MemBackend;
 
 pub(crate) fn schema() -> SchemaRef {
@@ -86,19 +89,27 @@ pub(crate) fn run<B: StateBackend>(ranker: &mut Ranker<B>, batches: &[&str]) -> 
     changes.join("\n")
 }
 
+/// The ranker that a specification is served by, or the general one.
+pub(crate) fn open<B: StateBackend>(
+    general: bool,
+    spec: RankSpec,
+    backend: &B,
+    name: &str,
+) -> Result<Ranker<B>, RankError<B::Error>> {
+    if general {
+        Ranker::open_general(spec, backend, name)
+    } else {
+        Ranker::open(spec, backend, name)
+    }
+}
+
 /// The changelog of a specification over memory. Both rankers must give it, with the rows cut at
 /// the `;;` and with each row alone.
 pub(crate) fn changelog(spec: &RankSpecBuilder, rows: &str) -> String {
     let batches: Vec<&str> = rows.split(";;").collect();
     let open = |general: bool| {
         let spec = spec.clone().build().unwrap();
-        let backend = MemBackend::default();
-        let open = if general {
-            Ranker::open_general
-        } else {
-            Ranker::open
-        };
-        open(spec, &backend, "test").unwrap()
+        open(general, spec, &MemBackend::default(), "test").unwrap()
     };
     let expected = run(&mut open(false), &batches);
     assert_eq!(
@@ -121,6 +132,10 @@ pub(crate) fn changelog(spec: &RankSpecBuilder, rows: &str) -> String {
 macro_rules! forward_all_but_end_bundle {
     ($error:ty) => {
         type Error = $error;
+
+        fn advance_clock(&mut self, now_ms: i64) {
+            self.state.advance_clock(now_ms);
+        }
 
         fn resolve(&mut self, keys: &KeyBatch, slots: &mut Vec<Slot>) -> Result<(), $error> {
             self.state.resolve(keys, slots).map_err(<$error>::from)
@@ -153,24 +168,44 @@ macro_rules! forward_all_but_end_bundle {
         fn charged_bytes(&self) -> usize {
             self.state.charged_bytes()
         }
+
+        fn metrics(&self) -> StoreMetrics {
+            self.state.metrics()
+        }
     };
 }
 
-/// The methods of `Snapshot<V>` of a wrapper around `self.state`.
+/// The methods of `Snapshot<V>` of a wrapper around `self.state`, whose view is wrapped too.
 macro_rules! forward_snapshot {
-    ($error:ty) => {
+    ($error:ty, $state:ty) => {
         type Error = $error;
+        type View = View<<$state as Snapshot<V>>::View, $error>;
 
-        fn scan(
-            &mut self,
-            groups: GroupRange,
-            visit: &mut dyn FnMut(KeyGroup, &[u8], &V),
-        ) -> Result<(), $error> {
-            self.state.scan(groups, visit).map_err(<$error>::from)
+        fn freeze(&mut self) -> Result<Self::View, $error> {
+            Ok(View(self.state.freeze()?, PhantomData))
         }
 
-        fn load(&mut self, key_row: &[u8], value: V) -> Result<(), $error> {
-            self.state.load(key_row, value).map_err(<$error>::from)
+        fn is_empty(&mut self) -> Result<bool, $error> {
+            Ok(Snapshot::is_empty(&mut self.state)?)
+        }
+
+        fn clear(&mut self) -> Result<(), $error> {
+            Ok(self.state.clear()?)
         }
     };
+}
+
+/// A view whose errors are a wrapper's.
+pub(crate) struct View<W, E>(pub(crate) W, pub(crate) PhantomData<E>);
+
+impl<V, W: SnapshotView<V>, E: StoreError + From<W::Error>> SnapshotView<V> for View<W, E> {
+    type Error = E;
+
+    fn scan(
+        &mut self,
+        groups: GroupRange,
+        visit: &mut dyn FnMut(KeyGroup, &[u8], &V) -> ControlFlow<()>,
+    ) -> Result<(), E> {
+        Ok(self.0.scan(groups, visit)?)
+    }
 }
