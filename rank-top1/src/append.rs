@@ -450,7 +450,8 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
             // What had expired is not in the list any more, and what expires since stays.
             if accepts(spec, kept, key, i64::MIN) {
                 *change_bytes -= kept.heap_bytes();
-                insert(spec, kept, RankedRow::new(bytes, key, now_ms), log);
+                let row = RankedRow::new(bytes, key, spec.write_ms(now_ms));
+                insert(spec, kept, row, log);
                 *change_bytes += kept.heap_bytes();
                 accepted += 1;
             }

@@ -88,6 +88,7 @@ impl RowsCodec {
         make: impl FnOnce(&[u8], SortKey<'_>, i64) -> T,
     ) -> Result<T, DecodeError> {
         let (row, write_ms) = bytes.take_row(timed)?;
+        let write_ms = self.spec.write_ms(write_ms);
         let mut keys = self.scratch.borrow_mut();
         keys.clear();
         self.spec

@@ -450,7 +450,7 @@ impl Loader<'_> {
             write_ms: if times_ms.is_null(row) {
                 UNKNOWN
             } else {
-                times_ms.value(row)
+                self.spec.write_ms(times_ms.value(row))
             },
         };
         let refused = |row: usize, reason| RestoreError::Row {

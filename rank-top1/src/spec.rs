@@ -12,6 +12,8 @@ use state_codec::{
     SortOrder, UnsupportedType,
 };
 
+use crate::ranked::UNKNOWN;
+
 /// The ranks that are kept and emitted, both ends inclusive, starting at 1: the filter on
 /// `ROW_NUMBER()`.
 ///
@@ -344,6 +346,11 @@ impl RankSpec {
     /// the time to live.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
+    }
+
+    /// What is kept of the time at which a row was accepted: nothing where rows live for ever.
+    pub(crate) fn write_ms(&self, now_ms: i64) -> i64 {
+        self.ttl_ms.map_or(UNKNOWN, |_| now_ms)
     }
 
     /// When a row accepted at `write_ms` expires.

@@ -265,11 +265,9 @@ impl SectionReader {
         group: KeyGroup,
         schema: &SchemaRef,
     ) -> Result<Option<SectionRows<'_>>, CheckpointError> {
-        let sections = &self.manifest.sections;
-        let Ok(found) = sections.binary_search_by_key(&group, |section| section.group) else {
+        let Some(section) = self.entry(group) else {
             return Ok(None);
         };
-        let section = sections[found].clone();
         let path = self.path.clone();
         let bytes = self.bytes_of(&section)?;
         let malformed = |error: ArrowError| malformed(&path, group, &error);
@@ -285,6 +283,27 @@ impl SectionReader {
             path,
             stream: Some(stream),
         }))
+    }
+
+    /// The columns of the rows of `group`; `None` if it has none.
+    ///
+    /// # Errors
+    ///
+    /// [`CheckpointError`] where the section does not begin with a schema.
+    pub fn schema(&mut self, group: KeyGroup) -> Result<Option<SchemaRef>, CheckpointError> {
+        let Some(section) = self.entry(group) else {
+            return Ok(None);
+        };
+        let path = self.path.clone();
+        let stream = StreamReader::try_new(self.bytes_of(&section)?, None);
+        let stream = stream.map_err(|error| malformed(&path, group, &error))?;
+        Ok(Some(stream.schema()))
+    }
+
+    fn entry(&self, group: KeyGroup) -> Option<SectionEntry> {
+        let sections = &self.manifest.sections;
+        let found = sections.binary_search_by_key(&group, |section| section.group);
+        found.ok().map(|found| sections[found].clone())
     }
 
     fn bytes_of(&mut self, section: &SectionEntry) -> Result<Bytes<'_>, CheckpointError> {
