@@ -11,10 +11,10 @@
 //! Arrow IPC stream of the operator's rows, which any store can be restored from and any Arrow reader
 //! can open.
 
-mod dir;
-mod error;
-mod manifest;
-mod sections;
+mod dir; // who writes where, and what is removed when
+mod error; // what is wrong
+mod manifest; // what a checkpoint consists of
+mod sections; // rows ↔ Arrow IPC, a stream per key group
 
 use std::path::PathBuf;
 
@@ -22,8 +22,8 @@ use keygroup::GroupRange;
 
 use crate::state::{StateBackend, StateCodec, StateValue};
 
-pub use dir::{CheckpointDir, CheckpointWriter};
-pub use error::CheckpointError;
+pub use dir::{CheckpointDir, CheckpointWriter, CreatedFile};
+pub use error::{CheckpointError, Place};
 pub use manifest::{CheckpointKind, FileEntry, Manifest, SectionEntry};
 pub use sections::{SectionReader, SectionWriter};
 
