@@ -110,10 +110,12 @@ pub enum CheckpointError {
         path: PathBuf,
     },
     /// A part of a file of sections belongs to no section.
-    #[error("{place}: {bytes} bytes belong to no section")]
+    #[error("{}: the {bytes} bytes at {offset} of the rows belong to no section", path.display())]
     MissingSection {
-        /// Where the part starts.
-        place: Place,
+        /// The manifest.
+        path: PathBuf,
+        /// Where in the file of sections the part starts.
+        offset: u64,
         /// How long it is.
         bytes: u64,
     },
@@ -176,7 +178,7 @@ pub enum CheckpointError {
         /// The group that came at the wrong time.
         group: KeyGroup,
         /// Why it cannot come now, as a phrase.
-        reason: &'static str,
+        reason: String,
     },
     /// A file of a checkpoint cannot have this name.
     #[error("a file of a checkpoint cannot be called `{name}`: {reason}")]

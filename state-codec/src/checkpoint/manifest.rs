@@ -327,11 +327,8 @@ impl Manifest {
 
 fn missing_section(path: &Path, start: u64, end: u64) -> CheckpointError {
     CheckpointError::MissingSection {
-        place: Place {
-            path: path.to_owned(),
-            section: None,
-            offset: start,
-        },
+        path: path.to_owned(),
+        offset: start,
         bytes: end - start,
     }
 }

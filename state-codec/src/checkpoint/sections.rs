@@ -109,7 +109,10 @@ impl<'a> SectionWriter<'a> {
             ""
         };
         if !reason.is_empty() {
-            return Err(CheckpointError::GroupOrder { group, reason });
+            return Err(CheckpointError::GroupOrder {
+                group,
+                reason: reason.to_owned(),
+            });
         }
         let mut file = self.end()?;
         let padding = file.bytes().next_multiple_of(ALIGNMENT) - file.bytes();
