@@ -6,6 +6,7 @@
 
 mod bench; // verb: the trials
 mod conform; // verb: recorded answers
+mod inspect; // verb: what a checkpoint holds
 mod native; // verb: RocksDB's C++, compiled once
 mod step; // one command after another, and why one stopped
 mod test; // verb: all that must hold before a push
@@ -22,6 +23,7 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
 use crate::conform::ConformArgs;
+use crate::inspect::InspectArgs;
 use crate::step::Failure;
 use crate::workspace::Workspace;
 
@@ -46,6 +48,8 @@ enum Verb {
     Conform(ConformArgs),
     /// Build in release and run the trials, which print one table
     Bench(BenchArgs),
+    /// Show what a directory of checkpoints holds, and whether it is whole
+    Inspect(InspectArgs),
     /// Compile RocksDB's C++ once, and print what makes plain cargo commands use it
     Native,
 }
@@ -67,6 +71,7 @@ fn run(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Test => test::run(&workspace),
         Verb::Conform(args) => conform::run(&workspace, args),
         Verb::Bench(args) => bench::run(&workspace, args),
+        Verb::Inspect(args) => inspect::run(&workspace, args),
         Verb::Native => native::run(&workspace),
     }
 }

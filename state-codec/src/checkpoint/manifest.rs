@@ -251,7 +251,7 @@ impl Manifest {
     }
 
     /// The bytes of its file.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         let json = serde_json::to_vec(&Stored::of(self)).expect("numbers and strings are JSON");
         let header = Header {
             line_bytes: 0,

@@ -14,6 +14,7 @@
 mod cover; // whether checkpoints together are about some groups
 mod dir; // who writes where, and what is removed when
 mod error; // what is wrong
+mod ipc; // Arrow IPC that is looked into before it is believed
 mod manifest; // what a checkpoint consists of
 mod sections; // rows ↔ Arrow IPC, a stream per key group
 
@@ -27,7 +28,7 @@ pub use cover::{CoverError, cover};
 pub use dir::{CheckpointDir, CheckpointWriter, CreatedFile};
 pub use error::{CheckpointError, Place};
 pub use manifest::{CheckpointKind, FileEntry, Manifest, SectionEntry};
-pub use sections::{SectionReader, SectionRows, SectionWriter};
+pub use sections::{SectionReader, SectionRows, SectionWriter, decode_section};
 
 /// A checkpoint to restore from: the directory and the number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,9 +41,9 @@ pub struct CheckpointRef {
 
 /// A backend whose stores can be saved as the files that they already have, without reading a value.
 pub trait NativeBackend: StateBackend {
-    /// Saves what a store has of `groups` as checkpoint `id` of `dir`, between bundles. What the store holds back is written
-    /// first, and its cache cleared. Files that an earlier checkpoint of `dir` has are named again and
-    /// neither copied nor linked once more.
+    /// Saves what a store has of `groups` as checkpoint `id` of `dir`, between bundles. What the store holds
+    /// back is written first, and its cache cleared. Files that an earlier checkpoint of `dir` has are named
+    /// again and neither copied nor linked once more.
     ///
     /// `fingerprint` is what the operator calls its state; a restore has to give the same.
     ///

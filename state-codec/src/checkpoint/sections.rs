@@ -20,6 +20,7 @@ use keygroup::{GroupCount, GroupRange, KeyGroup};
 use super::CheckpointRef;
 use super::dir::{CheckpointWriter, CreatedFile};
 use super::error::{CheckpointError, Place};
+use super::ipc::CheckedStream;
 use super::manifest::{CheckpointKind, Manifest, SectionEntry};
 
 /// What the file of a canonical checkpoint is called.
@@ -272,14 +273,10 @@ impl SectionReader {
             return Ok(None);
         };
         let path = self.path.clone();
-        let bytes = self.bytes_of(&section)?;
+        let bytes = CheckedStream::new(self.bytes_of(&section)?, section.bytes);
         let malformed = |error: ArrowError| malformed(&path, group, &error);
         let stream = StreamReader::try_new(bytes, None).map_err(malformed)?;
-        if stream.schema().fields() != schema.fields() {
-            return Err(CheckpointError::Schema {
-                difference: format!("{:?} for {:?}", stream.schema().fields(), schema.fields()),
-            });
-        }
+        check_schema(&stream.schema(), schema)?;
         Ok(Some(SectionRows {
             rows_left: section.rows,
             section,
@@ -298,7 +295,8 @@ impl SectionReader {
             return Ok(None);
         };
         let path = self.path.clone();
-        let stream = StreamReader::try_new(self.bytes_of(&section)?, None);
+        let bytes = CheckedStream::new(self.bytes_of(&section)?, section.bytes);
+        let stream = StreamReader::try_new(bytes, None);
         let stream = stream.map_err(|error| malformed(&path, group, &error))?;
         Ok(Some(stream.schema()))
     }
@@ -333,7 +331,7 @@ pub struct SectionRows<'a> {
     path: PathBuf,
     rows_left: u64,
     /// `None` once it has ended.
-    stream: Option<StreamReader<Bytes<'a>>>,
+    stream: Option<StreamReader<CheckedStream<Bytes<'a>>>>,
 }
 
 impl Iterator for SectionRows<'_> {
@@ -365,10 +363,60 @@ impl Iterator for SectionRows<'_> {
         let mut stream = self.stream.take()?;
         let bytes = stream.get_mut();
         let ended = batch.and_then(|()| {
-            io::copy(bytes, &mut io::sink()).map_err(CheckpointError::io("read", &self.path))?;
-            check(bytes, &self.section, &self.path)
+            if !bytes.is_through() {
+                return Err(wrong("it goes on behind its end"));
+            }
+            check(&bytes.inner, &self.section, &self.path)
         });
         ended.err().map(Err)
+    }
+}
+
+/// The rows of a section that is in memory, such as one that was kept elsewhere: what
+/// [`SectionReader::section`] does, without a manifest and its checksum.
+///
+/// Allocates at most sixteen times the length of `bytes`, and 64 KiB.
+///
+/// # Errors
+///
+/// [`CheckpointError::Malformed`] for bytes that no writer has written, [`CheckpointError::Schema`] for
+/// other columns.
+pub fn decode_section(
+    bytes: &[u8],
+    schema: &SchemaRef,
+) -> Result<Vec<RecordBatch>, CheckpointError> {
+    let wrong = |error: ArrowError| CheckpointError::Malformed {
+        place: Place {
+            path: PathBuf::new(),
+            section: None,
+            offset: 0,
+        },
+        reason: error.to_string().into(),
+    };
+    let checked = CheckedStream::new(bytes, bytes.len() as u64);
+    let mut stream = StreamReader::try_new(checked, None).map_err(wrong)?;
+    check_schema(&stream.schema(), schema)?;
+    let batches = stream.by_ref().collect::<Result<Vec<_>, _>>();
+    let batches = batches.map_err(wrong)?;
+    if !stream.get_ref().is_through() {
+        let reason = "it goes on behind its end".to_owned();
+        return Err(wrong(ArrowError::IpcError(reason)));
+    }
+    Ok(batches)
+}
+
+fn check_schema(found: &SchemaRef, expected: &SchemaRef) -> Result<(), CheckpointError> {
+    let (found, expected) = (found.fields(), expected.fields());
+    if found.len() != expected.len() {
+        let difference = format!("{} columns, not {}", found.len(), expected.len());
+        return Err(CheckpointError::Schema { difference });
+    }
+    let mut pairs = found.iter().zip(expected);
+    match pairs.find(|(found, expected)| !found.contains(expected) || !expected.contains(found)) {
+        None => Ok(()),
+        Some((found, expected)) => Err(CheckpointError::Schema {
+            difference: format!("{found:?}, not {expected:?}"),
+        }),
     }
 }
 
