@@ -213,7 +213,10 @@ fn idle_partitions_are_reclaimed_and_their_bytes_given_back() {
     }
     let left = pool.used_bytes();
     assert_eq!(ranker.metrics().store.expired, 100_000);
-    assert!(full > 10 << 20 && left < one + full / 10, "{one}, {full}, {left}");
+    assert!(
+        full > 10 << 20 && left < one + full / 10,
+        "{one}, {full}, {left}"
+    );
 }
 
 #[test]

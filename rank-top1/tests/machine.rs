@@ -235,6 +235,7 @@ fn net_changes(query: Query, before: &[Held], after: &[Held]) -> Vec<String> {
 }
 
 /// A ranker over either store.
+#[expect(clippy::large_enum_variant, reason = "there are three at a time")]
 enum Worker {
     Memory(Ranker<MemBackend>, MemBackend),
     Rocks(Ranker<RocksBackend>, RocksBackend),

@@ -232,7 +232,7 @@ impl KeyIndex {
     pub fn renumber(&mut self, mut moved: impl FnMut(Slot, Slot)) {
         let mut numbers = vec![NO_SLOT; self.starts.len()];
         let mut next = 0;
-        for old in 0..self.starts.len() {
+        for (old, number) in numbers.iter_mut().enumerate() {
             if self.lengths[old] == FREE {
                 continue;
             }
@@ -241,7 +241,7 @@ impl KeyIndex {
             self.lengths[new] = self.lengths[old];
             self.hashes[new] = self.hashes[old];
             moved(Slot(old as u32), Slot(next));
-            numbers[old] = next;
+            *number = next;
             next += 1;
         }
         let number = |slot: u32| numbers[slot as usize];
@@ -509,7 +509,7 @@ mod tests {
             index.arena.capacity()
         );
         assert_eq!(key_row(&index, 95), rows[95]);
-        assert_eq!(resolve(&mut index, &rows[90..]).1, []);
+        assert_eq!(resolve(&mut index, &rows[90..]).1, [0_u32; 0]);
     }
 
     #[test]

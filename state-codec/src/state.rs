@@ -194,6 +194,10 @@ pub trait SnapshotView<V> {
     /// # Errors
     ///
     /// Where the store cannot read; a damaged file is an error and never a short result.
+    #[expect(
+        clippy::type_complexity,
+        reason = "a name for it would say less than it does"
+    )]
     fn scan(
         &mut self,
         groups: GroupRange,

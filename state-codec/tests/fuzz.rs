@@ -2,6 +2,7 @@
 //! input. The functions of `fuzz_targets` are those of the fuzz targets in `fuzz/`.
 
 #[path = "../fuzz/src/lib.rs"]
+#[allow(unreachable_pub, reason = "the fuzz targets are crates of their own")]
 mod fuzz_targets;
 
 use fuzz_targets::{manifest, rows, section, valid_manifest, valid_rows, valid_section};

@@ -657,7 +657,11 @@ mod tests {
         }
         assert_eq!(state.len(), 1);
         // Where the batches are a second apart, so does the one key that comes.
-        let own = if 60_000 / batches >= 1_000 { batches - 1 } else { 0 };
+        let own = if 60_000 / batches >= 1_000 {
+            batches - 1
+        } else {
+            0
+        };
         assert_eq!(state.metrics().expired, 100_000 + own as u64);
         let left = state.charged_bytes();
         assert!(left < empty + (128 << 10), "{left} bytes of {full}");

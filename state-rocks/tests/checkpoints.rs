@@ -5,7 +5,8 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::slice::from_ref;
 
 use keygroup::{GroupCount, GroupRange, Parallelism, range_of};
 use state_codec::checkpoint::{CheckpointDir, CheckpointError, CheckpointRef, NativeBackend};
@@ -156,17 +157,13 @@ fn a_number_that_is_used_again_has_the_content_of_the_second_time() {
     assert_eq!(entries(&mut open(&backend, "c")), expected);
 }
 
+/// The checkpoints of some workers, and what each is about.
+type Saved = Vec<(PathBuf, GroupRange)>;
+/// Keys and values.
+type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
+
 /// Stores of so many workers, made of those of others.
-fn rescale(
-    root: &Path,
-    step: usize,
-    from: &[(std::path::PathBuf, GroupRange)],
-    workers: u32,
-) -> (
-    Vec<(std::path::PathBuf, GroupRange)>,
-    u64,
-    BTreeMap<Vec<u8>, Vec<u8>>,
-) {
+fn rescale(root: &Path, step: usize, from: &Saved, workers: u32) -> (Saved, u64, Entries) {
     let parallelism = Parallelism::new(workers).unwrap();
     let parts: Vec<CheckpointRef> = from.iter().map(|(dir, _)| part(dir, 1)).collect();
     let mut to = Vec::new();
@@ -254,7 +251,7 @@ fn checkpoints_that_do_not_fit_are_refused_before_a_store_is_made() {
         other => panic!("{other:?}"),
     };
     let whole = part(&saved, 1);
-    let error = checkpoint(refused(&[whole.clone()], "other"));
+    let error = checkpoint(refused(from_ref(&whole), "other"));
     assert!(
         matches!(error, CheckpointError::Fingerprint { .. }),
         "{error:?}"
@@ -270,7 +267,7 @@ fn checkpoints_that_do_not_fit_are_refused_before_a_store_is_made() {
     assert!(matches!(error, RocksError::Cover(_)), "{error:?}");
     let other_count = RocksBackend::new(&stores, GroupCount::new(64).unwrap());
     let error = other_count
-        .restore("b", &[whole.clone()], half, FINGERPRINT)
+        .restore("b", from_ref(&whole), half, FINGERPRINT)
         .unwrap_err();
     let error = checkpoint(error);
     assert!(
@@ -290,19 +287,19 @@ fn checkpoints_that_do_not_fit_are_refused_before_a_store_is_made() {
     let mut flipped = bytes.clone();
     flipped[40] ^= 1;
     fs::write(&path, &flipped).unwrap();
-    let error = checkpoint(refused(&[whole.clone()], FINGERPRINT));
+    let error = checkpoint(refused(from_ref(&whole), FINGERPRINT));
     assert!(
         matches!(error, CheckpointError::Checksum { .. }),
         "{error:?}"
     );
     fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
-    let error = checkpoint(refused(&[whole.clone()], FINGERPRINT));
+    let error = checkpoint(refused(from_ref(&whole), FINGERPRINT));
     assert!(
         matches!(error, CheckpointError::Truncated { .. }),
         "{error:?}"
     );
     fs::remove_file(&path).unwrap();
-    let error = checkpoint(refused(&[whole.clone()], FINGERPRINT));
+    let error = checkpoint(refused(from_ref(&whole), FINGERPRINT));
     assert!(
         matches!(error, CheckpointError::MissingFile { .. }),
         "{error:?}"

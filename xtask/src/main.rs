@@ -25,6 +25,7 @@ use crate::bench::BenchArgs;
 use crate::conform::ConformArgs;
 use crate::inspect::InspectArgs;
 use crate::step::Failure;
+use crate::test::TestArgs;
 use crate::workspace::Workspace;
 
 #[derive(Parser)]
@@ -43,7 +44,7 @@ struct Cli {
 enum Verb {
     /// Check formatting, lints, docs, tests and recorded answers: what CI runs
     #[command(visible_alias = "check")]
-    Test,
+    Test(TestArgs),
     /// Hold the workspace against recorded answers of Flink
     Conform(ConformArgs),
     /// Build in release and run the trials, which print one table
@@ -68,7 +69,7 @@ fn main() -> ExitCode {
 fn run(verb: &Verb) -> Result<ExitCode, Failure> {
     let workspace = Workspace::load()?;
     match verb {
-        Verb::Test => test::run(&workspace),
+        Verb::Test(args) => test::run(&workspace, args),
         Verb::Conform(args) => conform::run(&workspace, args),
         Verb::Bench(args) => bench::run(&workspace, args),
         Verb::Inspect(args) => inspect::run(&workspace, args),

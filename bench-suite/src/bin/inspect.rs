@@ -1,9 +1,5 @@
 //! Shows what a directory of checkpoints holds.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command line program"
-)]
+#![expect(clippy::print_stderr, reason = "a command line program")]
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

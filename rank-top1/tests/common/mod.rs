@@ -182,15 +182,16 @@ macro_rules! forward_snapshot {
         type View = View<<$state as Snapshot<V>>::View, $error>;
 
         fn freeze(&mut self) -> Result<Self::View, $error> {
-            Ok(View(self.state.freeze()?, PhantomData))
+            let view = self.state.freeze().map_err(<$error>::from)?;
+            Ok(View(view, PhantomData))
         }
 
         fn is_empty(&mut self) -> Result<bool, $error> {
-            Ok(Snapshot::is_empty(&mut self.state)?)
+            Snapshot::is_empty(&mut self.state).map_err(<$error>::from)
         }
 
         fn clear(&mut self) -> Result<(), $error> {
-            Ok(self.state.clear()?)
+            self.state.clear().map_err(<$error>::from)
         }
     };
 }

@@ -169,7 +169,7 @@ pub fn valid_manifest() -> Vec<Vec<u8>> {
     let group_count = GroupCount::new(128).expect("a count");
     let file = FileEntry {
         name: "sections".to_owned(),
-        bytes: 4096,
+        bytes: 2048,
         sha256: [7; 32],
     };
     let section = |group, offset| SectionEntry {

@@ -441,9 +441,11 @@ impl CheckpointWriter<'_> {
 
 impl Drop for CheckpointWriter<'_> {
     fn drop(&mut self) {
-        self.dir.writers.lock().pinned.remove(&self.name);
+        // Who cleans up waits for the lock, and so does not find this half removed.
+        let mut writers = self.dir.writers.lock();
         // What stays is removed by the next success.
         let _ = fs::remove_dir_all(&self.tmp);
+        writers.pinned.remove(&self.name);
     }
 }
 

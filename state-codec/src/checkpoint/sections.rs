@@ -449,7 +449,7 @@ fn arrow_error(error: ArrowError, path: &std::path::Path) -> CheckpointError {
     match error {
         ArrowError::IoError(_, source) => CheckpointError::io("write", path)(source),
         other => CheckpointError::Batch {
-            reason: other.to_string().into(),
+            reason: other.to_string(),
         },
     }
 }
