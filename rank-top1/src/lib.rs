@@ -5,6 +5,7 @@ mod bundle; // which partitions a bundle touched, and in which order
 mod changelog; // what a ranker emits
 mod clock; // the time that the caller says it is
 mod error; // what can go wrong after the specification was accepted
+mod events; // what an engine may want to log
 mod input; // a batch, checked and encoded
 mod kept; // the rows that lead in a bundle
 mod metrics; // what a ranker counts

@@ -8,6 +8,7 @@ use state_codec::{KeyedState, Reservation, Snapshot, StateBackend};
 use crate::append::AppendRanker;
 use crate::changelog::Changelog;
 use crate::error::RankError;
+use crate::events;
 use crate::metrics::RankMetrics;
 use crate::ranked::{RankedRows, RowsCodec, Winner};
 use crate::saved;
@@ -79,6 +80,7 @@ impl<B: StateBackend> Ranker<B> {
             .open(name, RowsCodec::new(&spec))
             .map_err(RankError::State)?;
         let reservation = reservation(backend, name);
+        events::opened(name, &spec);
         Ok(Self {
             group_count: backend.groups(),
             ranker: Either::Top1(Top1::new(spec, state, reservation)),
@@ -99,6 +101,7 @@ impl<B: StateBackend> Ranker<B> {
             .open(name, RowsCodec::new(&spec))
             .map_err(RankError::State)?;
         let reservation = reservation(backend, name);
+        events::opened(name, &spec);
         Ok(Self {
             group_count: backend.groups(),
             ranker: Either::Append(AppendRanker::new(spec, state, reservation)),
@@ -124,10 +127,10 @@ impl<B: StateBackend> Ranker<B> {
     ///
     /// [`RankError`]; nothing has changed then, but for [`RankError::Write`].
     pub fn push(&mut self, batch: &RecordBatch) -> Result<Option<Changelog>, RankError<B::Error>> {
-        match &mut self.ranker {
+        events::refusals(match &mut self.ranker {
             Either::Top1(top1) => top1.push(batch),
             Either::Append(append) => append.push(batch),
-        }
+        })
     }
 
     /// Closes a mini-batch and returns what it changed, `None` if nothing. In immediate mode there
@@ -140,10 +143,10 @@ impl<B: StateBackend> Ranker<B> {
     /// [`RankError::Decode`]: a dictionary with more values than its keys can count): then
     /// [`abandon`](Self::abandon) the mini-batch and push its rows again with more flushes.
     pub fn flush(&mut self) -> Result<Option<Changelog>, RankError<B::Error>> {
-        match &mut self.ranker {
+        events::refusals(match &mut self.ranker {
             Either::Top1(top1) => top1.flush(),
             Either::Append(append) => append.flush(),
-        }
+        })
     }
 
     /// Drops the rows that were pushed since the last flush; the state is as it was then. Does nothing
@@ -233,7 +236,7 @@ impl<B: StateBackend> Ranker<B> {
         groups: GroupRange,
     ) -> Result<(), RankError<B::Error>> {
         let (count, spec) = (self.group_count, self.spec().clone());
-        match &mut self.ranker {
+        events::refusals(match &mut self.ranker {
             Either::Top1(top1) => {
                 let state = top1.state_between_bundles()?;
                 saved::restore(&spec, state, name, count, parts, groups)
@@ -242,7 +245,9 @@ impl<B: StateBackend> Ranker<B> {
                 let state = append.state_between_bundles()?;
                 saved::restore(&spec, state, name, count, parts, groups)
             }
-        }
+        })?;
+        events::restored(name, parts.len(), groups);
+        Ok(())
     }
 
     /// What is ranked, and how.
@@ -304,6 +309,7 @@ impl<B: NativeBackend> Ranker<B> {
             }
         }
         .map_err(RankError::State)
+        .inspect(events::saved)
     }
 
     /// Makes the state `name`, which must not exist, of what native checkpoints hold of the key groups
@@ -323,6 +329,7 @@ impl<B: NativeBackend> Ranker<B> {
         backend
             .restore(name, parts, groups, spec.fingerprint())
             .map_err(RankError::State)?;
+        events::restored(name, parts.len(), groups);
         Self::open(spec, backend, name)
     }
 }
@@ -362,6 +369,7 @@ impl<B: StateBackend> FrozenRanker<B> {
             EitherView::Top1(view) => saved::write(spec, view, now_ms, count, groups, dir, id),
             EitherView::Append(view) => saved::write(spec, view, now_ms, count, groups, dir, id),
         }
+        .inspect(events::saved)
     }
 }
 

@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use common::{View, batch, open, run, spec, text};
 use keygroup::GroupCount;
@@ -16,7 +17,7 @@ use state_codec::{
     DecodeError, KeyBatch, KeyedState, MemoryPool, Slot, Snapshot, SnapshotView, StateBackend,
     StateCodec, StateValue, StoreMetrics, StoredExpiry,
 };
-use state_rocks::{RocksBackend, RocksError, RocksOptions, RocksState};
+use state_rocks::{RocksBackend, RocksError, RocksOptions, RocksState, WritePolicy};
 
 /// Counts the values that are encoded.
 #[derive(Clone, Debug)]
@@ -143,6 +144,49 @@ fn backend() -> (tempfile::TempDir, CountedBackend) {
 
 const PRIMING: &str = "a 5 a1; b 5 b1; c 5 c1; null null n1";
 const REJECTED: &str = "a 5 x; b 6 x; c 9 x; null null x; a 7 x; b 5 x; null 0 x";
+
+#[test]
+fn rejected_rows_write_nothing_whatever_is_kept_and_with_a_time_to_live() {
+    let plain = RocksOptions::default;
+    let kept = [
+        (64 << 20, WritePolicy::Through, usize::MAX),
+        (300, WritePolicy::Through, usize::MAX),
+        (64 << 20, WritePolicy::Through, 12 << 10), // a budget in which no cache has room
+        (64 << 20, WritePolicy::Back { limit_bytes: 300 }, usize::MAX),
+    ];
+    for general in [false, true] {
+        for (cache_bytes, write_policy, budget_bytes) in kept {
+            for ttl in [Duration::ZERO, Duration::from_secs(1000)] {
+                let (_directory, mut backend) = backend();
+                let options = RocksOptions {
+                    cache_bytes,
+                    write_policy,
+                    kept_buffer_bytes: 0,
+                    ..plain()
+                };
+                backend.backend = backend
+                    .backend
+                    .with_options(options)
+                    .with_pool(MemoryPool::new(budget_bytes));
+                let spec = spec().ttl(ttl).build().unwrap();
+                let mut ranker = open(general, spec, &backend, "test").unwrap();
+                ranker.advance_clock(1);
+                run(&mut ranker, &[PRIMING]);
+                ranker.freeze().unwrap(); // writes what waits
+                let primed = (backend.counts.encoded(), ranker.metrics().store);
+                for now_ms in 2..52 {
+                    ranker.advance_clock(now_ms);
+                    assert_eq!(run(&mut ranker, &[REJECTED]), "");
+                }
+                let replayed = (backend.counts.encoded(), ranker.metrics().store);
+                assert_eq!(replayed.0, primed.0, "values encoded");
+                assert_eq!(replayed.1.writes, primed.1.writes);
+                assert_eq!(replayed.1.written_bytes, primed.1.written_bytes);
+                assert_eq!(replayed.1.deletes, 0);
+            }
+        }
+    }
+}
 
 #[test]
 fn rejected_rows_encode_and_write_nothing() {

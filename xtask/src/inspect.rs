@@ -22,7 +22,7 @@ pub(crate) fn run(workspace: &Workspace, args: &InspectArgs) -> Result<ExitCode,
     toolchain::ensure()?;
     let native = Native::ensure(workspace)?;
     let mut command = workspace.cargo_run()?;
-    native.apply(command.args(["--quiet", "--package", "bench-suite", "--bin", "inspect"]));
+    native.apply(command.args(["--package", "bench-suite", "--bin", "inspect"]));
     command.arg("--").args(&args.args);
     step::hand_over(&mut command)
 }
