@@ -627,8 +627,12 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
 
     fn charge_kept(&mut self) -> bool {
         // A large bundle may leave tables much larger than what is in them.
-        let limit_bytes = self.cache.limit_bytes + self.back_limit_bytes();
-        if self.slot_bytes() > limit_bytes + self.options.kept_buffer_bytes {
+        let limit_bytes = self
+            .cache
+            .limit_bytes
+            .saturating_add(self.back_limit_bytes())
+            .saturating_add(self.options.kept_buffer_bytes);
+        if self.slot_bytes() > limit_bytes {
             self.index.shrink_to_fit();
             let bound = self.index.slot_bound();
             self.values.truncate(bound);
