@@ -58,7 +58,7 @@ pub struct Since {
     pub version: String,
     /// The zones that have it.
     pub zones: Vec<String>,
-    /// The first day, in UTC, counted from 1970-01-01.
+    /// The first day, in UTC, counted from 1970-01-01; the first of all if it has no beginning.
     pub first_day: i64,
     /// The last day; `None` if it never ends.
     pub last_day: Option<i64>,
@@ -90,7 +90,7 @@ impl Since {
     }
 }
 
-/// The list of differences: lines of version, first day, last day or `ever`, effect, zones separated
+/// The list of differences: lines of version, first and last day or `ever`, effect, zones separated
 /// by blanks, and change, separated by tabs. Lines that start with `#` are left out.
 ///
 /// # Errors
@@ -115,7 +115,10 @@ fn read_line(line: &str) -> Option<Since> {
     };
     Some(Since {
         version: version.to_owned(),
-        first_day: day(first)?,
+        first_day: match first {
+            "ever" => i64::MIN.div_euclid(DAY_MS),
+            date => day(date)?,
+        },
         last_day: match last {
             "ever" => None,
             date => Some(day(date)?),
@@ -134,5 +137,8 @@ fn read_line(line: &str) -> Option<Since> {
 /// The number of `2026-11-01`.
 fn day(date: &str) -> Option<i64> {
     let date: chrono::NaiveDate = date.parse().ok()?;
-    Some(date.signed_duration_since(chrono::NaiveDate::default()).num_days())
+    Some(
+        date.signed_duration_since(chrono::NaiveDate::default())
+            .num_days(),
+    )
 }

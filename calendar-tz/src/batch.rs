@@ -171,7 +171,9 @@ impl Zone {
         let mut kernel = Kernel::new(self.rules(), conversion);
         validity.runs(values_ms.len(), |run| {
             let (values, out) = (&values_ms[run.clone()], &mut out_ms[run.clone()]);
-            kernel.run(values, out).map_err(|error| error.after(run.start))
+            kernel
+                .run(values, out)
+                .map_err(|error| error.after(run.start))
         })
     }
 
@@ -234,11 +236,7 @@ impl Zone {
     }
 }
 
-fn check_lengths(
-    values: &[i64],
-    validity: Validity<'_>,
-    out: &[i64],
-) -> Result<(), BatchError> {
+fn check_lengths(values: &[i64], validity: Validity<'_>, out: &[i64]) -> Result<(), BatchError> {
     if values.len() != out.len() {
         return Err(BatchError::Length {
             values: values.len(),
@@ -435,7 +433,11 @@ impl<'a> Kernel<'a> {
             let (key, change, end) = (last[span], offset[span], at[span] - 1);
             for (out, value) in out.iter_mut().zip(values) {
                 let before = (*out).min(end);
-                *out = if *value >= key { value - change } else { before };
+                *out = if *value >= key {
+                    value - change
+                } else {
+                    before
+                };
             }
         }
         if let Some(end) = at.get(end) {

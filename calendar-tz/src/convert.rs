@@ -174,11 +174,7 @@ impl Zone {
 }
 
 /// The conversion of one value, from the definitions.
-pub(crate) fn scalar(
-    rules: &Rules,
-    conversion: Conversion,
-    value: i64,
-) -> Result<i64, RangeError> {
+pub(crate) fn scalar(rules: &Rules, conversion: Conversion, value: i64) -> Result<i64, RangeError> {
     if value == END_OF_TIME {
         return Ok(value);
     }
@@ -317,9 +313,8 @@ impl Piece {
                 (end.min(on_clock), -offset)
             }
         };
-        let clamp = |bound: i128| {
-            bound.clamp((i64::MIN + REACH).into(), (i64::MAX - REACH).into()) as i64
-        };
+        let clamp =
+            |bound: i128| bound.clamp((i64::MIN + REACH).into(), (i64::MAX - REACH).into()) as i64;
         Self {
             first: start.map_or(i64::MIN + REACH, clamp),
             last: end.map_or(i64::MAX - REACH, |end| clamp(end - 1)),

@@ -299,11 +299,7 @@ fn java_offset(id: &str) -> Option<(String, i32)> {
 }
 
 /// Adds the names of the TZif files below `directory`, each after `prefix`.
-fn list(
-    directory: &Path,
-    prefix: &str,
-    names: &mut BTreeSet<String>,
-) -> Result<(), DatabaseError> {
+fn list(directory: &Path, prefix: &str, names: &mut BTreeSet<String>) -> Result<(), DatabaseError> {
     let failed = |source| DatabaseError {
         path: directory.to_owned(),
         source: Some(source),

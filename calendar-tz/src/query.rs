@@ -69,10 +69,7 @@ impl Zone {
     #[must_use]
     pub fn previous_transition(&self, instant_ms: i64) -> Option<Transition> {
         let rules = self.rules();
-        transition(
-            rules,
-            rules.place(&rules.at, i128::from(instant_ms) - 1),
-        )
+        transition(rules, rules.place(&rules.at, i128::from(instant_ms) - 1))
     }
 
     /// How many milliseconds the local day lasts that `local_ms` is in: how many instants read as that

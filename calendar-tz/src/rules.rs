@@ -264,15 +264,16 @@ fn offset_at(zone: &TimeZone, at: Timestamp) -> i64 {
 /// `recorded_until` do, by their rule; recorded ones before it may have followed the same rule.
 fn first_repeated(at: &[i64], offset: &[i64], recorded_until: i64) -> Option<usize> {
     let mut first = at.partition_point(|instant| *instant <= recorded_until);
-    if first == at.len() {
-        return None;
-    }
+    let mut again = at.binary_search(&(at.get(first)? + PERIOD)).ok()?;
+    // Both are walked back in step: a change that is missing here and comes then ends the walk.
     while first > 1 {
-        let again = at[first - 1] + PERIOD;
-        match at.binary_search(&again) {
-            Ok(later) if offset[later] == offset[first - 1] => first -= 1,
-            _ => break,
+        let (before, before_again) = (first - 1, again - 1);
+        let is_equal =
+            at[before] + PERIOD == at[before_again] && offset[before] == offset[before_again];
+        if !is_equal {
+            break;
         }
+        (first, again) = (before, before_again);
     }
     Some(first)
 }
@@ -302,6 +303,22 @@ mod tests {
         assert!(!rules.daylight_rule);
         assert_eq!(rules.only_offset(), None);
         assert_eq!(bundled("Etc/GMT+8").only_offset(), Some(-8 * 3_600_000));
+    }
+
+    #[test]
+    fn a_change_that_was_left_out_once_comes_again_later() {
+        // Cuba did not fall back in 2026, and does in 2426.
+        let rules = bundled("America/Havana");
+        let from = rules.repeats_from.expect("a rule");
+        let day = |date: jiff::civil::Date| {
+            let epoch = jiff::civil::date(1970, 1, 1);
+            i64::from((date - epoch).get_days())
+        };
+        let left_out = day(jiff::civil::date(2026, 11, 1));
+        let changes_on = |day: i64| rules.at.iter().any(|at| at.div_euclid(86_400_000) == day);
+        assert!(from > left_out * 86_400_000);
+        assert!(!changes_on(left_out));
+        assert!(changes_on(left_out + PERIOD / 86_400_000));
     }
 
     #[test]

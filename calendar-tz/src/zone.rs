@@ -223,9 +223,7 @@ pub(crate) fn parse_offset(text: &str) -> Option<i32> {
         [h] => (two(b'0', h)?, 0, 0),
         [h, i] => (two(h, i)?, 0, 0),
         [h, i, m, n] | [h, i, b':', m, n] => (two(h, i)?, two(m, n)?, 0),
-        [h, i, m, n, s, t] | [h, i, b':', m, n, b':', s, t] => {
-            (two(h, i)?, two(m, n)?, two(s, t)?)
-        }
+        [h, i, m, n, s, t] | [h, i, b':', m, n, b':', s, t] => (two(h, i)?, two(m, n)?, two(s, t)?),
         _ => return None,
     };
     let total = hours * 3_600 + minutes * 60 + seconds;
@@ -256,8 +254,24 @@ mod tests {
             assert_eq!(parse_offset(text), Some(seconds), "{text}");
         }
         for text in [
-            "", "z", "+", "8", "+5:30", "+530", "+24", "+18:01", "+05:60", "+05:30:60", "+05.30",
-            "+05:3a", "+0530:15", "++5", "+é", "+-1", "+05:30:15:00", " +05",
+            "",
+            "z",
+            "+",
+            "8",
+            "+5:30",
+            "+530",
+            "+24",
+            "+18:01",
+            "+05:60",
+            "+05:30:60",
+            "+05.30",
+            "+05:3a",
+            "+0530:15",
+            "++5",
+            "+é",
+            "+-1",
+            "+05:30:15:00",
+            " +05",
         ] {
             assert_eq!(parse_offset(text), None, "{text}");
         }
