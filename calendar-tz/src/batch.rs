@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::convert::{Conversion, Cursor, END_OF_TIME, Piece, Policy, RangeError, scalar};
-use crate::rules::{HOUR, REACH, Rules};
+use crate::rules::{HOUR, Rules};
 use crate::zone::Zone;
 
 /// Which rows of a batch have a value. Rows without one are neither read nor written, so whatever
@@ -262,16 +262,17 @@ impl BadRow {
     }
 }
 
-/// Values that neither leave 64 bits nor mark the end of time, whatever the zone.
-const SAFE: Piece = Piece {
-    first: i64::MIN + REACH,
-    last: i64::MAX - REACH,
+/// Values that neither leave 64 bits nor mark the end of time, whatever the zone, and whose
+/// differences do not wrap: the 146 million years around 1970.
+const PLAIN: Piece = Piece {
+    first: -(1 << 62) + 1,
+    last: (1 << 62) - 1,
     add: 0,
 };
 
 fn check_range(rules: &Rules, conversion: Conversion, values: &[i64]) -> Result<(), BadRow> {
-    let outside = |acc: i64, value: &i64| acc | outside(SAFE, *value);
-    if values.iter().fold(0, outside) >= 0 {
+    let any_outside = |acc: i64, value: &i64| acc | outside(PLAIN, *value);
+    if values.iter().fold(0, any_outside) >= 0 {
         return Ok(());
     }
     let bad = |(row, value): (usize, &i64)| {
@@ -284,8 +285,8 @@ fn check_range(rules: &Rules, conversion: Conversion, values: &[i64]) -> Result<
     }
 }
 
-/// Negative if, and only if, `value` is outside of the piece: of the two differences at least one is
-/// then negative, or so large that it wraps to a negative number.
+/// Negative if, and only if, `value` is outside of the piece, which holds fewer than 2^63 values: one
+/// of the two differences is then negative, and if it wraps, the other one is so large that it is.
 #[inline]
 fn outside(piece: Piece, value: i64) -> i64 {
     value.wrapping_sub(piece.first) | piece.last.wrapping_sub(value)
@@ -295,9 +296,6 @@ fn outside(piece: Piece, value: i64) -> i64 {
 const BLOCK: usize = 512;
 /// Spans of the table that a block is compared with one after another.
 const FEW_SPANS: usize = 8;
-/// Times within which differences do not wrap.
-const PLAIN: i64 = 1 << 61;
-
 struct Kernel<'a> {
     rules: &'a Rules,
     conversion: Conversion,
@@ -342,7 +340,7 @@ impl<'a> Kernel<'a> {
             return Ok(());
         };
         self.cursor.seek(*first);
-        let piece = self.cursor.piece();
+        let piece = self.cursor.piece().within(PLAIN);
         let mut acc = 0;
         for (out, value) in out.iter_mut().zip(values) {
             acc |= outside(piece, *value);
@@ -352,16 +350,8 @@ impl<'a> Kernel<'a> {
             return Ok(());
         }
         if let Some(spans) = self.few_spans(values) {
-            match self.conversion {
-                Conversion::ToLocal => self.add_spans(spans, &self.rules.at, 1, values, out),
-                Conversion::ToInstant => self.add_spans(spans, &self.rules.local, -1, values, out),
-                Conversion::Timer(Policy::Exact) => self.exact_spans(spans, values, out),
-                Conversion::Timer(Policy::Flink) => {
-                    self.add_spans(spans.clone(), &self.rules.local, -1, values, out);
-                    return self.correct_flink_timers(spans, values, out);
-                }
-            }
-            return Ok(());
+            self.add_spans(spans.clone(), values, out);
+            return self.correct_timers(spans, values, out);
         }
         for (row, (out, value)) in out.iter_mut().zip(values).enumerate() {
             *out = self
@@ -379,15 +369,16 @@ impl<'a> Kernel<'a> {
             least = least.min(*value);
             greatest = greatest.max(*value);
         }
-        let plain = least >= -PLAIN && greatest <= PLAIN;
         let place = |time: i64| self.rules.place(self.keys(), time.into());
-        if !plain || place(greatest).shift != 0 {
+        let is_plain = PLAIN.holds(least) && PLAIN.holds(greatest);
+        if !is_plain || place(greatest).shift != 0 {
             return None;
         }
         let spans = place(least).index..place(greatest).index + 1;
         (spans.len() <= FEW_SPANS).then_some(spans)
     }
 
+    /// The column of the table that the conversion looks its values up in.
     fn keys(&self) -> &'a [i64] {
         match self.conversion {
             Conversion::ToLocal => &self.rules.at,
@@ -396,78 +387,54 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Adds the offset of each value's span, times `sign`.
-    fn add_spans(
-        &self,
-        spans: Range<usize>,
-        keys: &[i64],
-        sign: i64,
-        values: &[i64],
-        out: &mut [i64],
-    ) {
-        let offset = &self.rules.offset;
-        let first = sign * offset[spans.start];
+    /// Adds to each value what its span says.
+    fn add_spans(&self, spans: Range<usize>, values: &[i64], out: &mut [i64]) {
+        let keys = self.keys();
+        let add = |span: usize| match self.conversion {
+            Conversion::ToLocal => self.rules.offset[span],
+            Conversion::ToInstant | Conversion::Timer(_) => -self.rules.offset[span],
+        };
+        let first = add(spans.start);
         for (out, value) in out.iter_mut().zip(values) {
             *out = value + first;
         }
         for span in spans.skip(1) {
             let key = keys[span];
-            let change = sign * (offset[span] - offset[span - 1]);
+            let change = add(span) - add(span - 1);
             for (out, value) in out.iter_mut().zip(values) {
+                // All bits are set from the key on.
                 *out += change & !((value - key) >> 63);
             }
         }
     }
 
-    /// Subtracts the offset of each value's span, and stops at the end of the span.
-    fn exact_spans(&self, spans: Range<usize>, values: &[i64], out: &mut [i64]) {
-        let Rules {
-            at, offset, last, ..
-        } = self.rules;
-        let first = offset[spans.start];
-        for (out, value) in out.iter_mut().zip(values) {
-            *out = value - first;
-        }
-        let end = spans.end;
-        for span in spans.skip(1) {
-            let (key, change, end) = (last[span], offset[span], at[span] - 1);
-            for (out, value) in out.iter_mut().zip(values) {
-                let before = (*out).min(end);
-                *out = if *value >= key {
-                    value - change
-                } else {
-                    before
-                };
-            }
-        }
-        if let Some(end) = at.get(end) {
-            for out in out {
-                *out = (*out).min(end - 1);
-            }
-        }
-    }
-
-    /// Computes the timers anew that are not the instant: they lie less than an hour before a change.
-    fn correct_flink_timers(
+    /// Computes the timers anew that are not additions: they lie in or just before a change.
+    fn correct_timers(
         &self,
         spans: Range<usize>,
         values: &[i64],
         out: &mut [i64],
     ) -> Result<(), BadRow> {
-        if !self.rules.daylight_rule {
+        let Conversion::Timer(policy) = self.conversion else {
             return Ok(());
-        }
-        let changes = (spans.start + 1..=spans.end).filter_map(|span| self.rules.local.get(span));
-        for key in changes {
+        };
+        let keys = self.keys();
+        let changes = spans.start + 1..keys.len().min(spans.end + 1);
+        for span in changes {
+            let first = match policy {
+                Policy::Flink if !self.rules.daylight_rule => return Ok(()),
+                Policy::Flink => keys[span] - HOUR,
+                Policy::Exact => self.rules.at[span] + self.rules.offset[span - 1],
+            };
+            let last = keys[span] - 1;
             let critical = Piece {
-                first: key - HOUR,
-                last: key - 1,
+                first,
+                last,
                 add: 0,
             };
-            let any = values
-                .iter()
-                .fold(-1, |acc, value| acc & outside(critical, *value));
-            if any < 0 {
+            // The sign is kept until a value is inside.
+            let all_outside = |acc: i64, value: &i64| acc & outside(critical, *value);
+            if last < first || values.iter().fold(-1, all_outside) < 0 {
                 continue;
             }
             for (row, (out, value)) in out.iter_mut().zip(values).enumerate() {

@@ -247,11 +247,12 @@ impl<'a> Cursor<'a> {
     ///
     /// [`RangeError`] if the result does not fit in 64 bits.
     pub fn convert(&mut self, value_ms: i64) -> Result<i64, RangeError> {
+        self.seek(value_ms);
         if self.piece.holds(value_ms) {
-            return Ok(value_ms + self.piece.add);
+            Ok(value_ms + self.piece.add)
+        } else {
+            scalar(self.rules, self.conversion, value_ms)
         }
-        self.piece = Piece::around(self.rules, self.conversion, value_ms);
-        scalar(self.rules, self.conversion, value_ms)
     }
 
     /// The piece that was used last.
@@ -259,6 +260,7 @@ impl<'a> Cursor<'a> {
         self.piece
     }
 
+    /// Makes the piece around a value the one that was used last.
     pub(crate) fn seek(&mut self, value: i64) {
         if !self.piece.holds(value) {
             self.piece = Piece::around(self.rules, self.conversion, value);
@@ -284,6 +286,20 @@ impl Piece {
 
     pub(crate) fn holds(self, value: i64) -> bool {
         self.first <= value && value <= self.last
+    }
+
+    /// The values that the other piece holds too.
+    pub(crate) fn within(self, other: Self) -> Self {
+        let (first, last) = (self.first.max(other.first), self.last.min(other.last));
+        if first <= last {
+            Self {
+                first,
+                last,
+                add: self.add,
+            }
+        } else {
+            Self::NONE
+        }
     }
 
     /// The piece with `value` in it; if no piece has it, one that lies near or holds nothing.

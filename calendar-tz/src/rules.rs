@@ -209,12 +209,17 @@ impl Rules {
         }
     }
 
-    /// The last span whose key in `keys`, one of the columns of the table, is not after `time`.
+    /// The last span whose key in `keys`, one of the columns of the table, is not after `time`, which
+    /// lies within 64 bits or at most a few days beyond.
     pub(crate) fn place(&self, keys: &[i64], time: i128) -> Place {
-        let period = i128::from(PERIOD);
-        let shift = self.repeats_from.map_or(0, |from| {
-            (time - i128::from(from)).div_euclid(period).max(0) * period
-        });
+        let shift = match self.repeats_from {
+            Some(from) if time >= i128::from(from) + i128::from(PERIOD) => {
+                // The distance fits in 64 bits, since the table starts long after their first time.
+                let beyond = (time - i128::from(from)) as u64;
+                i128::from(beyond / PERIOD as u64 * PERIOD as u64)
+            }
+            _ => 0,
+        };
         let folded = (time - shift).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         Place {
             index: keys.partition_point(|key| *key <= folded) - 1,
