@@ -87,10 +87,16 @@ impl Rules {
 
     /// Reads a TZif file.
     pub(crate) fn from_tzif(file: &[u8]) -> Result<Self, DataError> {
-        let zone =
-            TimeZone::tzif("Zone", file).map_err(|error| DataError::new(error.to_string()))?;
-        let tail = Tail::read(file).ok_or_else(|| DataError::new("the file is cut off"))?;
-        let daylight_rule = tail.rule.contains(&b',');
+        let tail =
+            Tail::read(file).ok_or_else(|| DataError::new("the file is cut off or no TZif"))?;
+        let daylight_rule = tail.has_daylight_rule();
+        // The library reads an end and a start of summer time that fall together at the turn of a year
+        // as hours of winter. Without the rule it goes on with the last change, which says the same.
+        let without_rule = tail
+            .is_always_daylight()
+            .then(|| [tail.before_rule, b"\n"].concat());
+        let zone = TimeZone::tzif("Zone", without_rule.as_deref().unwrap_or(file))
+            .map_err(|error| DataError::new(error.to_string()))?;
         // What the file says of times that the library does not count is what it says at their end.
         let recorded_until = tail.last_change_s.map_or(FIRST, |second| {
             second.saturating_mul(SECOND).clamp(FIRST, LAST)
@@ -101,11 +107,23 @@ impl Rules {
                 "its changes go on after the year 9590, and so does a rule",
             ));
         }
-        let changes = zone
-            .following(Timestamp::MIN)
-            .map(|change| change.timestamp())
-            .take_while(|at| !daylight_rule || at.as_millisecond() <= until)
-            .map(|at| (at.as_millisecond(), offset_at(&zone, at)));
+        let mut changes = Vec::new();
+        let mut before = Timestamp::MIN;
+        for change in zone.following(before) {
+            let at = change.timestamp();
+            // Of a file without a rule the library gives the last change again and again.
+            if at <= before || daylight_rule && at.as_millisecond() > until {
+                break;
+            }
+            before = at;
+            // Changes are at whole seconds, but for one that the library cuts at the end of a year.
+            if at.subsec_nanosecond() != 0 {
+                return Err(DataError::new(
+                    "its rule has a stretch that crosses the turn of a year of UTC",
+                ));
+            }
+            changes.push((at.as_millisecond(), offset_at(&zone, at)));
+        }
         let first = offset_at(&zone, Timestamp::MIN);
         Ok(Self::of_changes(
             first,
@@ -143,18 +161,14 @@ impl Rules {
         let crisis_end = 1_942 * DAY;
         Ok(Self::of_changes(
             standard,
-            changes.into_iter(),
+            changes,
             daylight_rule.then_some(crisis_end),
         ))
     }
 
     /// `changes` holds instants and the offset from then on, in order. With `rule_after`, every
     /// change later than it follows a rule, and they go on for four years more than a period.
-    fn of_changes(
-        first_offset: i64,
-        changes: impl Iterator<Item = (i64, i64)>,
-        rule_after: Option<i64>,
-    ) -> Self {
+    fn of_changes(first_offset: i64, changes: Vec<(i64, i64)>, rule_after: Option<i64>) -> Self {
         let mut at = vec![i64::MIN];
         let mut offset = vec![first_offset];
         for (instant, new_offset) in changes {

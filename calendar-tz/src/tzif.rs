@@ -16,7 +16,9 @@
 pub(crate) struct Tail<'a> {
     /// The last change of the table, in seconds since 1970.
     pub(crate) last_change_s: Option<i64>,
-    /// The rule that holds after it; empty if there is none.
+    /// The file up to the rule.
+    pub(crate) before_rule: &'a [u8],
+    /// The rule that holds after the last change; empty if there is none.
     pub(crate) rule: &'a [u8],
 }
 
@@ -27,6 +29,7 @@ impl<'a> Tail<'a> {
         if file.get(4).is_none_or(|version| *version < b'2') {
             return Some(Self {
                 last_change_s: first.last_change_s,
+                before_rule: file,
                 rule: &[],
             });
         }
@@ -35,8 +38,20 @@ impl<'a> Tail<'a> {
         let end = rule.iter().position(|byte| *byte == b'\n')?;
         Some(Self {
             last_change_s: second.last_change_s,
+            before_rule: &file[..file.len() - rule.len()],
             rule: &rule[..end],
         })
+    }
+
+    /// Whether the rule knows daylight saving time.
+    pub(crate) fn has_daylight_rule(&self) -> bool {
+        self.rule.contains(&b',')
+    }
+
+    /// Whether the rule says, in one of the two ways in which such files are written, that daylight
+    /// saving time never ends.
+    pub(crate) fn is_always_daylight(&self) -> bool {
+        self.rule.ends_with(b",0/0,J365/25") || self.rule.ends_with(b",0/0,J365/23")
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every zone of the bundled database beside the source library's own answers.
 
-use calendar_tz::{Database, Policy, Zone};
 use crate::model::{DAY, HOUR, Model, PERIOD, at};
+use calendar_tz::{Database, Policy, Zone};
 
 /// The table of New York goes to 2409, so this is beyond every table's end and once more around.
 fn last() -> i64 {
@@ -33,14 +33,26 @@ fn transitions_are_those_of_the_library_s_iterator() {
             assert_eq!(change.instant_ms, *instant, "{name}");
             assert_eq!(change.offset_before_ms, offset, "{name} at {instant}");
             assert_eq!(change.offset_after_ms, *new_offset, "{name} at {instant}");
-            assert_eq!(zone.previous_transition(instant + 1), Some(change), "{name}");
-            assert_eq!(zone.fixed_offset_over(before, instant - 1), Some(offset), "{name}");
+            assert_eq!(
+                zone.previous_transition(instant + 1),
+                Some(change),
+                "{name}"
+            );
+            assert_eq!(
+                zone.fixed_offset_over(before, instant - 1),
+                Some(offset),
+                "{name}"
+            );
             assert_eq!(zone.fixed_offset_over(before, *instant), None, "{name}");
             (before, offset) = (*instant, *new_offset);
         }
         match zone.next_transition(before) {
             Some(change) => assert!(change.instant_ms > last(), "{name}"),
-            None => assert_eq!(zone.fixed_offset_over(before, i64::MAX), Some(offset), "{name}"),
+            None => assert_eq!(
+                zone.fixed_offset_over(before, i64::MAX),
+                Some(offset),
+                "{name}"
+            ),
         }
         let begin = changes.first().map_or(i64::MAX, |(instant, _)| *instant);
         assert_eq!(zone.previous_transition(begin), None, "{name}");
@@ -56,12 +68,19 @@ fn both_sides_of_every_transition_convert_as_in_the_library() {
         let mut offset = model.offset(first);
         for (instant, new_offset) in model.changes(first, last()) {
             for instant in [instant - 1, instant, instant + 1] {
-                assert_eq!(zone.to_local(instant).ok(), model.local(instant), "{name} {instant}");
+                assert_eq!(
+                    zone.to_local(instant).ok(),
+                    model.local(instant),
+                    "{name} {instant}"
+                );
             }
             // Both ends of the gap or overlap, and the middle.
             let (start, end) = (instant + offset, instant + new_offset);
             let around = [start, end, (start + end) / 2, start - HOUR];
-            for local in around.iter().flat_map(|local| [local - 1, *local, local + 1]) {
+            for local in around
+                .iter()
+                .flat_map(|local| [local - 1, *local, local + 1])
+            {
                 let case = format!("{name} {local}");
                 assert_eq!(zone.to_instant(local).ok(), model.instant(local), "{case}");
                 for policy in [Policy::Exact, Policy::Flink] {
@@ -93,9 +112,19 @@ fn gaps_resolve_once_round_trips_close_and_exact_timers_never_decrease() {
                 assert!(timer >= timer_before, "{name} {local}");
                 timer_before = timer;
                 // Nothing after the timer reads as this time or an earlier one.
-                assert!(zone.to_local(timer).expect("in range") <= local, "{name} {local}");
-                assert!(zone.to_local(timer + 1).expect("in range") > local, "{name} {local}");
-                assert_eq!(is_skipped, zone.to_local(timer) != Ok(local), "{name} {local}");
+                assert!(
+                    zone.to_local(timer).expect("in range") <= local,
+                    "{name} {local}"
+                );
+                assert!(
+                    zone.to_local(timer + 1).expect("in range") > local,
+                    "{name} {local}"
+                );
+                assert_eq!(
+                    is_skipped,
+                    zone.to_local(timer) != Ok(local),
+                    "{name} {local}"
+                );
             }
         }
     }
@@ -112,6 +141,11 @@ fn the_rule_goes_on_for_ever() {
             assert_eq!(zone.to_local(later), Ok(later + summer), "{periods}");
         }
     }
-    let change = zone.next_transition(i64::MAX - 400 * DAY).expect("one a year");
-    assert_eq!((change.offset_after_ms - change.offset_before_ms).abs(), HOUR);
+    let change = zone
+        .next_transition(i64::MAX - 400 * DAY)
+        .expect("one a year");
+    assert_eq!(
+        (change.offset_after_ms - change.offset_before_ms).abs(),
+        HOUR
+    );
 }

@@ -88,7 +88,11 @@ impl Model {
             AmbiguousOffset::Gap { before, .. } => {
                 let after_the_change = timestamp(less(before) + 1);
                 let change = self.zone.preceding(after_the_change).next();
-                change.expect("a gap has a change").timestamp().as_millisecond() - 1
+                change
+                    .expect("a gap has a change")
+                    .timestamp()
+                    .as_millisecond()
+                    - 1
             }
         };
         fit(i128::from(instant) + shift)
