@@ -119,15 +119,18 @@ impl fmt::Display for CalendarCell {
     }
 }
 
+/// Converts a batch into another.
+type Convert = Box<dyn Fn(&[i64], &mut [i64])>;
+
 /// One way to convert a batch.
 struct Engine {
     kind: EngineKind,
-    convert: Box<dyn Fn(&[i64], &mut [i64])>,
+    convert: Convert,
 }
 
 fn engines(cell: CalendarCell, zone: &Zone) -> Vec<Engine> {
     let mut engines = Vec::new();
-    let mut add = |kind, convert: Box<dyn Fn(&[i64], &mut [i64])>| {
+    let mut add = |kind, convert: Convert| {
         engines.push(Engine { kind, convert });
     };
     let conversion = cell.conversion;
