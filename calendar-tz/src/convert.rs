@@ -26,7 +26,6 @@ pub const END_OF_TIME: i64 = i64::MAX;
 /// | Australia/Adelaide, 2022-10-01 16:30Z, on 1 h | 02:15 | 16:00 | 16:29:59.999 | cuts to whole hours of UTC: fires early |
 /// | America/New_York, 2021-03-14 07:00Z, on 1 h | 02:30 | 07:00 | 06:59:59.999 | one millisecond later than need be |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Policy {
     /// As Flink 2.2.1 does, bit for bit, its faults included. Timers may decrease as local time
     /// grows. A 64-bit result that Flink would wrap is a [`RangeError`].
@@ -41,7 +40,6 @@ pub enum Policy {
 
 /// What to make of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Conversion {
     /// An instant into its local time.
     ToLocal,

@@ -40,8 +40,8 @@ enum Source {
 }
 
 impl Database {
-    /// The database that the crate was built with. Its rules are those of the tz database's main form
-    /// without *backzone*: merged zones share one history.
+    /// The database that the crate was built with: the tz database without *backzone*, so that merged
+    /// zones share one history.
     #[must_use]
     pub fn bundled() -> Self {
         Self {

@@ -107,7 +107,7 @@ impl fmt::Display for CalendarCell {
             Conversion::ToLocal => "to-local",
             Conversion::ToInstant => "to-instant",
             Conversion::Timer(Policy::Exact) => "timer-exact",
-            _ => "timer-flink",
+            Conversion::Timer(Policy::Flink) => "timer-flink",
         };
         let times = match self.times {
             Times::Sorted => "sorted",
@@ -211,7 +211,6 @@ pub(crate) fn run_cell(cell: CalendarCell, effort: Effort) -> Result<Vec<Outcome
             Conversion::ToLocal => zone.to_local(*value),
             Conversion::ToInstant => zone.to_instant(*value),
             Conversion::Timer(policy) => zone.timer(*value, policy),
-            _ => zone.to_local(*value),
         };
         expected.push(result.map_err(|error| failed(boxed(error)))?);
     }

@@ -75,7 +75,7 @@ impl Model {
         match policy {
             _ if local == END_OF_TIME => Some(local),
             Policy::Exact => self.exact_timer(local),
-            _ => self.flink_timer(local),
+            Policy::Flink => self.flink_timer(local),
         }
     }
 

@@ -3,7 +3,7 @@
 use calendar_tz::Zone;
 use proptest::prelude::*;
 
-use crate::model::{DAY, HOUR, at};
+use crate::model::{DAY, HOUR, PERIOD, at};
 
 /// Minutes of instants that read as a time of the stretch, one by one.
 fn counted(zone: &Zone, from: i64, to: i64) -> i64 {
@@ -60,6 +60,26 @@ fn a_day_at_the_end_of_64_bits_is_refused() {
     assert_eq!(zone.elapsed_ms(i64::MIN, i64::MAX), i64::MAX);
     assert_eq!(zone.elapsed_ms(5, 5), 0);
     assert_eq!(zone.elapsed_ms(5, 4), 0);
+}
+
+#[test]
+fn long_stretches_cost_no_more_than_a_period() {
+    let zone = Zone::named("America/New_York").expect("bundled");
+    assert_eq!(zone.elapsed_ms(i64::MIN, i64::MAX), i64::MAX);
+    // A million years, from winter to winter and from winter to summer.
+    let (from, years) = (at("2013-01-10T00:00:00"), 2_500 * PERIOD);
+    assert_eq!(zone.elapsed_ms(from, from + years), years);
+    assert_eq!(
+        zone.elapsed_ms(from, from + years + 150 * DAY),
+        years + 150 * DAY - HOUR
+    );
+    // Before 1883-11-18 the clock was a little slow of it.
+    let day = at("1883-11-18T00:00:00");
+    assert_eq!(zone.elapsed_ms(day, day + DAY), DAY + 238_000);
+    assert_eq!(
+        zone.elapsed_ms(i64::MIN / 2, from),
+        from - i64::MIN / 2 + 238_000
+    );
 }
 
 #[test]

@@ -42,7 +42,6 @@ pub(crate) fn scalar(zone: &Zone, conversion: Conversion, value: i64) -> Result<
         Conversion::ToLocal => zone.to_local(value),
         Conversion::ToInstant => zone.to_instant(value),
         Conversion::Timer(policy) => zone.timer(value, policy),
-        _ => unreachable!("the four conversions are matched above"),
     }
 }
 
@@ -51,7 +50,6 @@ fn modelled(model: &Model, conversion: Conversion, value: i64) -> Option<i64> {
         Conversion::ToLocal => model.local(value),
         Conversion::ToInstant => model.instant(value),
         Conversion::Timer(policy) => model.timer(value, policy),
-        _ => unreachable!("the four conversions are matched above"),
     }
 }
 
