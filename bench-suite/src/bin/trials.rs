@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use bench_suite::conform::error_chain;
 use bench_suite::trial::TrialError;
 use bench_suite::trial::cell::{select, trials};
-use bench_suite::trial::outcome::{Outcome, render};
+use bench_suite::trial::outcome::{Outcome, render, store_name};
 use bench_suite::trial::record::{Line, Record, Run, cpu_model};
 use bench_suite::trial::run::{Effort, Flights, run};
 use chrono::{DateTime, Utc};
@@ -55,6 +55,9 @@ enum Suite {
     /// Synthetic rows over stores, keys, payloads, arrivals and ways to emit
     #[value(name = "append_top1")]
     AppendTop1,
+    /// Conversions between instants and local time, in batches
+    #[value(name = "calendar")]
+    Calendar,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -92,7 +95,11 @@ fn main() -> ExitCode {
 fn run_all(options: &Options) -> Result<Vec<Outcome>, TrialError> {
     let has = |suite| options.suite.is_empty() || options.suite.contains(&suite);
     let selected = select(
-        trials(has(Suite::Flights), has(Suite::AppendTop1)),
+        trials(
+            has(Suite::Flights),
+            has(Suite::AppendTop1),
+            has(Suite::Calendar),
+        ),
         &options.filter,
     )?;
     let effort = Effort {
@@ -146,7 +153,7 @@ fn write_outcome(record: &mut Record, outcome: &Outcome) -> Result<(), TrialErro
         result,
         ..
     } = outcome;
-    let store = outcome.store.to_string();
+    let store = store_name(outcome.store);
     match result {
         Ok(samples) => {
             for (sample, &nanos) in samples.nanos.iter().enumerate() {

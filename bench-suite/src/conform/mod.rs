@@ -3,6 +3,7 @@
 //! A directory may hold any files in the documented formats (`golden/README.md`). Every line of
 //! every file counts as a case; Markdown pages alone are left out.
 
+mod calendar; // conversions, triggers and zone ids
 mod changelog; // a ranker's output against a recorded changelog
 mod flights; // the changelog of the flights
 mod keygroup; // key rows, their hash and their routing
@@ -12,10 +13,11 @@ mod report; // counts and how they are shown
 mod ttl; // ranking jobs whose state expires
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use flate2::read::GzDecoder;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -107,8 +109,8 @@ fn run_file(directory: &Path, path: &Path, name: String) -> Result<FileReport, C
             "file",
             Verdict::Unsupported("a link to a directory".to_owned()),
         )]
-    } else if file_name.ends_with(".jsonl") {
-        let bytes = fs::read(path).map_err(|source| ConformError::Io {
+    } else if file_name.ends_with(".jsonl") || file_name.ends_with(".jsonl.gz") {
+        let bytes = read_lines(path).map_err(|source| ConformError::Io {
             path: path.to_owned(),
             source,
         })?;
@@ -124,6 +126,17 @@ fn run_file(directory: &Path, path: &Path, name: String) -> Result<FileReport, C
         )]
     };
     Ok(FileReport { name, cases })
+}
+
+/// The bytes of a file, which is decompressed if its name ends so.
+fn read_lines(path: &Path) -> io::Result<Vec<u8>> {
+    let bytes = fs::read(path)?;
+    if path.extension().is_none_or(|ending| ending != "gz") {
+        return Ok(bytes);
+    }
+    let mut lines = Vec::new();
+    GzDecoder::new(bytes.as_slice()).read_to_end(&mut lines)?;
+    Ok(lines)
 }
 
 /// Most of a run is waiting for databases to be opened and closed, so there are more threads than
@@ -185,13 +198,12 @@ fn run_line(place: &str, line: &[u8], by_name: Option<Format>) -> Case {
         Some(Format::Rank) => checked(value, rank::rank),
         Some(Format::Dedup) => checked(value, rank::dedup),
         Some(Format::RankTtl) => checked(value, ttl::rank_ttl),
-        Some(
-            format @ (Format::Calendar
-            | Format::Triggers
-            | Format::Zones
-            | Format::Slices
-            | Format::Windows),
-        ) => Verdict::Unsupported(format!("{format:?}")),
+        Some(Format::Calendar) => checked(value, calendar::conversion),
+        Some(Format::Triggers) => checked(value, calendar::trigger),
+        Some(Format::Zones) => checked(value, calendar::zone_id),
+        Some(format @ (Format::Slices | Format::Windows)) => {
+            Verdict::Unsupported(format!("{format:?}"))
+        }
         None => Verdict::Unsupported("a shape that is not known".to_owned()),
     };
     Case::new(name, verdict)

@@ -228,6 +228,114 @@ pub struct ChangeLine {
     pub after_event: Option<usize>,
 }
 
+/// A conversion between instants (*epoch*) and local time (*local*, or *UTC* where Flink names it so).
+/// Of each answer either the value or the error is there.
+#[derive(Clone, Debug, Deserialize)]
+pub struct CalendarLine {
+    /// Zone id.
+    pub zone: String,
+    /// Whether its rule for the future knows daylight saving time.
+    pub uses_dst: bool,
+    /// The instant to convert.
+    pub epoch_ms: Option<i64>,
+    /// Its local time.
+    pub to_utc_ms: Option<i64>,
+    /// Why there is none.
+    pub error_to_utc_ms: Option<String>,
+    /// The local time to convert.
+    pub local_ms: Option<i64>,
+    /// Its instant.
+    pub to_epoch_ms: Option<i64>,
+    /// Why there is none.
+    pub error_to_epoch_ms: Option<String>,
+    /// The instant of a timer for it.
+    pub to_epoch_ms_for_timer: Option<i64>,
+    /// Why there is none.
+    pub error_to_epoch_ms_for_timer: Option<String>,
+}
+
+/// A line of a recording of triggers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "fn")]
+pub enum TriggersLine {
+    /// Whether a window has fired.
+    #[serde(rename = "isWindowFired")]
+    Fired(FiredLine),
+    /// The next trigger.
+    #[serde(rename = "getNextTriggerWatermark")]
+    Next(NextTriggerLine),
+}
+
+/// Whether a window has fired.
+#[derive(Clone, Debug, Deserialize)]
+pub struct FiredLine {
+    /// Zone id.
+    pub zone: String,
+    /// Whether its rule for the future knows daylight saving time.
+    pub uses_dst: bool,
+    /// End of the window, in local time.
+    pub window_end_ms: i64,
+    /// Watermarks, and whether it has fired by then.
+    pub progress_fired: Vec<(i64, Fired)>,
+}
+
+/// `true`, `false`, or `"error:Class"`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Fired {
+    /// Whether it has.
+    Known(bool),
+    /// Why that is not known.
+    Error(String),
+}
+
+impl Fired {
+    /// `None` for an error.
+    ///
+    /// # Errors
+    ///
+    /// The text, if it is neither.
+    pub fn read(&self) -> Result<Option<bool>, &str> {
+        match self {
+            Self::Known(fired) => Ok(Some(*fired)),
+            Self::Error(error) if error.starts_with("error:") => Ok(None),
+            Self::Error(text) => Err(text),
+        }
+    }
+}
+
+/// The next trigger after a watermark. Either it or the error is there.
+#[derive(Clone, Debug, Deserialize)]
+pub struct NextTriggerLine {
+    /// Zone id.
+    pub zone: String,
+    /// Whether its rule for the future knows daylight saving time.
+    pub uses_dst: bool,
+    /// Interval of the windows.
+    pub interval_ms: i64,
+    /// The watermark.
+    pub watermark_ms: i64,
+    /// The next trigger.
+    pub next_trigger_ms: Option<i64>,
+    /// Why there is none.
+    pub error_next_trigger_ms: Option<String>,
+}
+
+/// A zone id. The last two are there if Java knows it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ZonesLine {
+    /// The id.
+    pub zone: String,
+    /// Whether Java's `ZoneId.of` takes it.
+    pub zone_id_of_ok: bool,
+    /// Whether Flink's option takes it.
+    pub accepted_by_table_local_time_zone: bool,
+    /// Whether its rule for the future knows daylight saving time.
+    pub uses_dst: Option<bool>,
+    /// Whether it has one offset for all time.
+    pub fixed_offset: Option<bool>,
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};

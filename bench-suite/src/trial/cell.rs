@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::stores::Store;
 use crate::trial::TrialError;
+use crate::trial::calendar::CalendarCell;
 
 /// How the arriving rows compare with the winners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,15 +126,18 @@ pub enum Trial {
     Flights(Store),
     /// A cell of append-only Top-1.
     AppendTop1(Cell),
+    /// A conversion of local time.
+    Calendar(CalendarCell),
 }
 
 impl Trial {
-    /// Where the winners are.
+    /// Where the winners are; `None` if there is no state.
     #[must_use]
-    pub fn store(&self) -> Store {
+    pub fn store(&self) -> Option<Store> {
         match self {
-            Self::Flights(store) => *store,
-            Self::AppendTop1(cell) => cell.store,
+            Self::Flights(store) => Some(*store),
+            Self::AppendTop1(cell) => Some(cell.store),
+            Self::Calendar(_) => None,
         }
     }
 
@@ -143,20 +147,24 @@ impl Trial {
         match self {
             Self::Flights(_) => "flights".to_owned(),
             Self::AppendTop1(cell) => cell.to_string(),
+            Self::Calendar(cell) => cell.to_string(),
         }
     }
 }
 
-/// Workload and store.
+/// Workload and, if there is one, store.
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.workload(), self.store())
+        match self.store() {
+            Some(store) => write!(f, "{}/{store}", self.workload()),
+            None => f.write_str(&self.workload()),
+        }
     }
 }
 
 /// The trials of some suites.
 #[must_use]
-pub fn trials(flights: bool, append_top1: bool) -> Vec<Trial> {
+pub fn trials(flights: bool, append_top1: bool, calendar: bool) -> Vec<Trial> {
     let flights = Store::ALL
         .into_iter()
         .filter(move |_| flights)
@@ -165,7 +173,11 @@ pub fn trials(flights: bool, append_top1: bool) -> Vec<Trial> {
         .into_iter()
         .filter(move |_| append_top1)
         .map(Trial::AppendTop1);
-    flights.chain(cells).collect()
+    let conversions = CalendarCell::all()
+        .into_iter()
+        .filter(move |_| calendar)
+        .map(Trial::Calendar);
+    flights.chain(cells).chain(conversions).collect()
 }
 
 /// The trials whose names hold all of `filters`.
@@ -194,7 +206,7 @@ mod tests {
 
     fn selected(filters: &[&str]) -> Vec<String> {
         let filters: Vec<String> = filters.iter().map(ToString::to_string).collect();
-        match select(trials(true, true), &filters) {
+        match select(trials(true, true, true), &filters) {
             Ok(trials) => trials.iter().map(ToString::to_string).collect(),
             Err(error) => vec![
                 error
@@ -217,6 +229,18 @@ mod tests {
     }
 
     #[test]
+    fn the_calendar_has_20_cells_and_no_store() {
+        assert_eq!(selected(&["calendar"]).len(), 20);
+        assert_eq!(
+            selected(&["GMT+08:00", "to-"]),
+            [
+                "calendar/GMT+08:00/to-local/random",
+                "calendar/GMT+08:00/to-instant/random"
+            ]
+        );
+    }
+
+    #[test]
     fn filters_narrow_together() {
         assert_eq!(
             selected(&["rejected/64-keys/8-bytes", "memory"]),
@@ -229,9 +253,10 @@ mod tests {
 
     #[test]
     fn an_empty_selection_is_an_error_that_lists_the_cells() {
-        let error = select(trials(true, false), &["sorted".to_owned()]).expect_err("no such cell");
+        let error =
+            select(trials(true, false, false), &["unsorted".to_owned()]).expect_err("no such cell");
         insta::assert_snapshot!(error, @r#"
-        no cell has all of ["sorted"] in its name; the cells are:
+        no cell has all of ["unsorted"] in its name; the cells are:
         flights/memory
         flights/RocksDB
         "#);

@@ -24,12 +24,18 @@ pub enum EngineKind {
     Top1,
     /// The general append ranker.
     General,
-    /// The least that any ranker must do.
+    /// The least that any engine must do.
     Floor,
+    /// Conversion by the zone's table.
+    Table,
+    /// Conversion with a cache of eight values.
+    Cache,
+    /// The library that reads the rules, called for each row.
+    Library,
 }
 
 impl EngineKind {
-    /// Every kind, in the order in which they alternate.
+    /// Every kind that ranks, in the order in which they alternate.
     pub const ALL: [Self; 3] = [Self::Top1, Self::General, Self::Floor];
     /// The kinds that have an answer.
     pub const RANKERS: [Self; 2] = [Self::Top1, Self::General];
@@ -41,6 +47,9 @@ impl fmt::Display for EngineKind {
             Self::Top1 => "top-1",
             Self::General => "general",
             Self::Floor => "floor",
+            Self::Table => "table",
+            Self::Cache => "cache",
+            Self::Library => "library",
         })
     }
 }
@@ -114,7 +123,7 @@ impl<B: StateBackend> Ranking<B> {
         })?;
         let ranker = match kind {
             EngineKind::General => Ranker::open_general(spec, &backend, "trial"),
-            EngineKind::Top1 | EngineKind::Floor => Ranker::open(spec, &backend, "trial"),
+            _ => Ranker::open(spec, &backend, "trial"),
         }
         .map_err(|error| rank_error(cell, kind, error))?;
         Ok(Self {

@@ -1,5 +1,6 @@
 //! Trials: workloads through the rankers and through their floors, alternately, with checked answers.
 
+pub mod calendar; // conversions of local time
 pub mod cell; // which workload, over which store
 pub mod engine; // what is timed: both rankers and the floors
 pub mod floor; // the least that any ranker must do

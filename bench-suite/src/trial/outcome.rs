@@ -13,8 +13,8 @@ use crate::trial::engine::EngineKind;
 pub struct Outcome {
     /// The workload, without its store.
     pub workload: String,
-    /// Where the winners are.
-    pub store: Store,
+    /// Where the winners are; `None` if there is no state.
+    pub store: Option<Store>,
     /// What was timed.
     pub engine: EngineKind,
     /// Its samples, or what is wrong with its answer: a wrong answer has no time.
@@ -53,14 +53,15 @@ impl Samples {
 const LEGEND: &str = "\
 rows/s, ns/row: of the median sample
 × floor: time per row over the floor's, in the same run (1.00 is the floor)
-× general: the general ranker's time per row over this one's, in the same run
+× general: the general ranker's time per row over this one's, in the same run; of the calendar the
+  time of the library that reads the rules, called for each row
 spread: slowest less fastest sample, as a share of the median
 ";
 
 /// A table with a line per engine, in the order given, and a legend.
 #[must_use]
 pub fn render(outcomes: &[Outcome]) -> String {
-    let medians: HashMap<(&str, Store, EngineKind), f64> = outcomes
+    let medians: HashMap<(&str, Option<Store>, EngineKind), f64> = outcomes
         .iter()
         .filter_map(|outcome| {
             let samples = outcome.result.as_ref().ok()?;
@@ -92,7 +93,7 @@ pub fn render(outcomes: &[Outcome]) -> String {
     for outcome in outcomes {
         let start = [
             outcome.workload.clone(),
-            outcome.store.to_string(),
+            store_name(outcome.store),
             outcome.engine.to_string(),
         ];
         let end = match &outcome.result {
@@ -109,7 +110,11 @@ pub fn render(outcomes: &[Outcome]) -> String {
                     thousands((1e9 / own).round() as u64),
                     format!("{own:.1}"),
                     ratio(other(EngineKind::Floor).map(|floor| own / floor)),
-                    ratio(other(EngineKind::General).map(|general| general / own)),
+                    ratio(
+                        other(EngineKind::General)
+                            .or(other(EngineKind::Library))
+                            .map(|general| general / own),
+                    ),
                     format!("{:.0} %", 100.0 * samples.spread()),
                     samples.nanos.len().to_string(),
                 ]
@@ -122,7 +127,8 @@ pub fn render(outcomes: &[Outcome]) -> String {
                     ..
                 } = outcome;
                 wrong.push_str(&format!(
-                    "WRONG: {workload}, {store}, {engine}: {problem}\n"
+                    "WRONG: {workload}, {}, {engine}: {problem}\n",
+                    store_name(*store)
                 ));
                 let mut cells = [const { String::new() }; 6];
                 cells[0] = "WRONG".to_owned();
@@ -132,6 +138,12 @@ pub fn render(outcomes: &[Outcome]) -> String {
         table.add_row(start.into_iter().chain(end));
     }
     format!("{table}\n\n{LEGEND}{wrong}")
+}
+
+/// How the table and the record name it.
+#[must_use]
+pub fn store_name(store: Option<Store>) -> String {
+    store.map_or_else(|| "–".to_owned(), |store| store.to_string())
 }
 
 /// `12,345,678`.
@@ -156,7 +168,7 @@ mod tests {
     fn outcome(engine: EngineKind, result: Result<&[u64], &str>) -> Outcome {
         Outcome {
             workload: "append_top1/rejected/64-keys/8-bytes/immediate".to_owned(),
-            store: Store::Memory,
+            store: Some(Store::Memory),
             engine,
             result: result
                 .map(|nanos| Samples {
@@ -177,7 +189,7 @@ mod tests {
             ),
             outcome(EngineKind::Floor, Ok(&[5_000_000, 5_000_000, 5_000_000])),
             Outcome {
-                store: Store::Rocks,
+                store: Some(Store::Rocks),
                 ..outcome(EngineKind::Top1, Err("3 changes, not 4"))
             },
         ];
@@ -191,7 +203,8 @@ mod tests {
 
         rows/s, ns/row: of the median sample
         × floor: time per row over the floor's, in the same run (1.00 is the floor)
-        × general: the general ranker's time per row over this one's, in the same run
+        × general: the general ranker's time per row over this one's, in the same run; of the calendar the
+          time of the library that reads the rules, called for each row
         spread: slowest less fastest sample, as a share of the median
         WRONG: append_top1/rejected/64-keys/8-bytes/immediate, RocksDB, top-1: 3 changes, not 4
         ");

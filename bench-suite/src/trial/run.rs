@@ -11,6 +11,7 @@ use crate::conform::Changes;
 use crate::flights;
 use crate::stores::Store;
 use crate::trial::TrialError;
+use crate::trial::calendar;
 use crate::trial::cell::{Arrival, Cell, Trial};
 use crate::trial::engine::{
     Answer, Engine, EngineKind, OpenStore, Ranking, engine, open_memory, open_rocks, rank_error,
@@ -44,6 +45,7 @@ pub fn run(
     match trial {
         Trial::Flights(store) => run_flights(store, effort, flights),
         Trial::AppendTop1(cell) => run_cell(cell, effort),
+        Trial::Calendar(cell) => calendar::run_cell(cell, effort),
     }
 }
 
@@ -91,7 +93,7 @@ fn run_cell(cell: Cell, effort: Effort) -> Result<Vec<Outcome>, TrialError> {
         .into_iter()
         .map(|(engine, _, nanos, wrong)| Outcome {
             workload: cell.to_string(),
-            store: cell.store,
+            store: Some(cell.store),
             engine,
             result: wrong.map_or(Ok(Samples { rows, nanos }), Err),
         });
@@ -182,7 +184,7 @@ fn wrong_answers(cell: Cell, workload: &Workload, warmed: &[Warmed]) -> Option<V
     }
     let outcomes = rankers().map(|warmed| Outcome {
         workload: cell.to_string(),
-        store: cell.store,
+        store: Some(cell.store),
         engine: warmed.kind,
         result: Err(format!(
             "{}, where {expected} changes are right",
@@ -266,7 +268,7 @@ fn run_flights(
     }
     let outcomes = results.into_iter().map(|(engine, result)| Outcome {
         workload: Trial::Flights(store).workload(),
-        store,
+        store: Some(store),
         engine,
         result: result.map(|nanos| Samples { rows, nanos }),
     });
