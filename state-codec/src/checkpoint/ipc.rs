@@ -9,13 +9,18 @@ use std::io::{self, Read};
 
 use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use arrow::ipc::{
-    self, Buffer, FieldNode, Message, MessageHeader, MetadataVersion, Type, root_as_message,
+    self, Buffer, FieldNode, Message, MessageHeader, MetadataVersion, Type,
+    root_as_message_with_opts,
 };
+use flatbuffers::VerifierOptions;
 
 /// What every message begins with, before the length of its metadata.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 /// How deep types may be nested.
 const MAX_DEPTH: usize = 32;
+/// What buffers start at a multiple of: the width of the widest value, so that none has to be copied. The
+/// writer takes multiples of 64.
+const BUFFER_ALIGNMENT: u64 = 16;
 
 /// Reads a stream of `left` bytes message by message.
 #[derive(Debug)]
@@ -101,7 +106,14 @@ impl<R: Read> CheckedStream<R> {
 
     /// Checks the metadata of a message and returns the length of its body.
     fn check(&mut self, metadata: &[u8]) -> io::Result<u64> {
-        let message = root_as_message(metadata)
+        // Several offsets may lead to one table, so a short schema could stand for one of any size.
+        let options = VerifierOptions {
+            max_depth: 128, // a map takes two levels
+            max_tables: 64 + metadata.len() / 8,
+            max_apparent_size: 4096 + 8 * metadata.len(),
+            ignore_missing_null_terminator: false,
+        };
+        let message = root_as_message_with_opts(&options, metadata)
             .map_err(|_| malformed("the metadata of a message is not a flatbuffer of Arrow"))?;
         if message.version() != MetadataVersion::V5 {
             return Err(malformed("a message is not of metadata version 5"));
@@ -162,7 +174,7 @@ impl Columns {
             .map_err(|_| malformed("the schema has a type that cannot be read"))?;
         let mut dictionaries = HashMap::new();
         for (field, converted) in fields.iter().zip(converted.fields()) {
-            collect_dictionaries(field, converted, &mut dictionaries);
+            collect_dictionaries(field, converted, &mut dictionaries)?;
         }
         Ok(Self {
             schema: converted.into(),
@@ -178,7 +190,7 @@ impl Columns {
                 return Err(malformed("a column has not as many rows as its batch"));
             }
         }
-        parts.end()
+        parts.finish()
     }
 
     fn check_dictionary(
@@ -197,7 +209,7 @@ impl Columns {
         if parts.column(data_type)? != parts.rows {
             return Err(malformed("a dictionary has not as many values as it says"));
         }
-        parts.end()
+        parts.finish()
     }
 }
 
@@ -298,10 +310,13 @@ fn collect_dictionaries(
     field: &ipc::Field<'_>,
     converted: &Field,
     out: &mut HashMap<i64, DataType>,
-) {
+) -> io::Result<()> {
     let mut data_type = converted.data_type();
     if let (Some(dictionary), DataType::Dictionary(_, values)) = (field.dictionary(), data_type) {
-        out.insert(dictionary.id(), values.as_ref().clone());
+        let other = out.insert(dictionary.id(), values.as_ref().clone());
+        if other.is_some() {
+            return Err(malformed("two columns have the same dictionary"));
+        }
         data_type = values;
     }
     let children = field.children().into_iter().flatten();
@@ -314,14 +329,17 @@ fn collect_dictionaries(
         _ => Vec::new(),
     };
     for (child, converted) in children.zip(converted) {
-        collect_dictionaries(&child, converted, out);
+        collect_dictionaries(&child, converted, out)?;
     }
+    Ok(())
 }
 
 /// What a batch's metadata says of its body, from front to back.
 struct Parts<'a> {
     rows: u64,
     body_bytes: u64,
+    /// Where the last buffer ended.
+    end: u64,
     nodes: Box<dyn Iterator<Item = &'a FieldNode> + 'a>,
     buffers: Box<dyn Iterator<Item = &'a Buffer> + 'a>,
     variadic_counts: Box<dyn Iterator<Item = i64> + 'a>,
@@ -338,6 +356,7 @@ impl<'a> Parts<'a> {
         Ok(Self {
             rows: rows.ok_or_else(|| malformed("a batch has an impossible number of rows"))?,
             body_bytes,
+            end: 0,
             nodes: Box::new(batch.nodes().into_iter().flatten()),
             buffers: Box::new(batch.buffers().into_iter().flatten()),
             variadic_counts: Box::new(batch.variadicBufferCounts().into_iter().flatten()),
@@ -356,6 +375,11 @@ impl<'a> Parts<'a> {
         if end.is_none_or(|end| end > self.body_bytes) {
             return Err(malformed("a buffer is not within its body"));
         }
+        // Buffers that share bytes, or have to be copied, would let a short body stand for a long one.
+        if offset < self.end || offset % BUFFER_ALIGNMENT != 0 {
+            return Err(malformed("a buffer overlaps another or is not aligned"));
+        }
+        self.end = offset + bytes;
         if least_bytes.is_none_or(|least| bytes < least) {
             return Err(malformed("a buffer is too short for its rows"));
         }
@@ -437,7 +461,7 @@ impl<'a> Parts<'a> {
         Ok(rows)
     }
 
-    fn end(&mut self) -> io::Result<()> {
+    fn finish(&mut self) -> io::Result<()> {
         let more = self.nodes.next().is_some()
             || self.buffers.next().is_some()
             || self.variadic_counts.next().is_some();
