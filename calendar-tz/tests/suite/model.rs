@@ -85,14 +85,18 @@ impl Model {
         let instant = match self.zone.to_ambiguous_timestamp(civil(folded)).offset() {
             AmbiguousOffset::Unambiguous { offset } => less(offset),
             AmbiguousOffset::Fold { after, .. } => less(after),
-            AmbiguousOffset::Gap { before, .. } => {
-                let after_the_change = timestamp(less(before) + 1);
-                let change = self.zone.preceding(after_the_change).next();
-                change
-                    .expect("a gap has a change")
-                    .timestamp()
-                    .as_millisecond()
-                    - 1
+            AmbiguousOffset::Gap { before, after } => {
+                // The change lies between what the two offsets make of the time.
+                let (mut low, mut high) = (less(after), less(before));
+                while high - low > 1 {
+                    let middle = low + (high - low) / 2;
+                    if self.zone.to_offset(timestamp(middle)) == before {
+                        low = middle;
+                    } else {
+                        high = middle;
+                    }
+                }
+                low
             }
         };
         fit(i128::from(instant) + shift)
