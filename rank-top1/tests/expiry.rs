@@ -212,7 +212,8 @@ fn idle_partitions_are_reclaimed_and_their_bytes_given_back() {
         push_at(&mut ranker, now_ms, &"one 6 x;".repeat(1000));
     }
     let left = pool.used_bytes();
-    assert_eq!(ranker.metrics().store.expired, 100_000);
+    // The one key that comes expires too, every other time.
+    assert_eq!(ranker.metrics().store.expired, 100_000 + 50);
     assert!(
         full > 10 << 20 && left < one + full / 10,
         "{one}, {full}, {left}"
