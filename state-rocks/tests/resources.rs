@@ -56,6 +56,7 @@ fn a_write_batch_is_gone_after_its_write() {
     let options = RocksOptions {
         block_cache_bytes: MIB,
         write_buffer_bytes: 4 * MIB,
+        cache_bytes: 0,
         ..RocksOptions::default()
     };
     let mut state = open_with(dir.path(), options).unwrap();
