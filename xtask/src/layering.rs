@@ -37,7 +37,7 @@ fn members_depend_on_the_members_above_them() {
             ("state-codec", &["keygroup"]),
             ("state-mem", &["keygroup", "state-codec"]),
             ("state-rocks", &["keygroup", "state-codec"]),
-            ("rank-top1", &["state-codec"]),
+            ("rank-top1", &["keygroup", "state-codec"]),
             ("bench-suite", &all),
             ("xtask", &[]),
         ])
