@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{batch, spec};
+use common::{Draw, batch, spec};
 use keygroup::GroupCount;
 use rank_top1::Ranker;
 use state_codec::StateBackend;
@@ -129,6 +129,7 @@ fn every_restore_after_a_kill_is_exact() {
     let mut model = Ranker::open(spec().build().unwrap(), &memory, "model").unwrap();
     let mut modelled = 0;
     let mut kills_between = 0;
+    let draw = &mut Draw(1);
     for run in 0..KILLS {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "the_job", "--nocapture"])
@@ -138,10 +139,9 @@ fn every_restore_after_a_kill_is_exact() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Splitmix64 of the run: from before the store is open to some checkpoints later.
-        let mut z = (run + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        std::thread::sleep(Duration::from_micros(10_000 + (z >> 20) % 120_000));
+        // From before the store is open to some checkpoints later.
+        let micros = 10_000 + draw.below(120_000) as u64;
+        std::thread::sleep(Duration::from_micros(micros));
         child.kill().unwrap(); // SIGKILL
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::Int64Type;
-use common::{batch, schema, text};
+use common::{Draw, batch, schema, text};
 use keygroup::{GroupCount, GroupRange, Parallelism, group_of, range_of};
 use rank_top1::{Changelog, Emit, OrderBy, RankError, RankRange, RankSpec, Ranker};
 use state_codec::checkpoint::{CheckpointDir, CheckpointRef, SectionReader};
@@ -25,23 +25,6 @@ const TIMES: &str = "WEIR_TEST_TIMES";
 
 /// Changes and rows by partition, as text.
 type ByKey = BTreeMap<String, Vec<String>>;
-
-/// A generator of everything else from one seed (splitmix64).
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
-    }
-
-    fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-}
 
 #[derive(Clone, Debug)]
 struct Row {

@@ -1,6 +1,8 @@
 //! Both rankers over both stores against a slow obvious model: random schemas, orders, NULLs, NaN,
 //! zeros of both signs, ties, repeated keys, sliced batches, cuts and flushes.
 
+mod common;
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -13,6 +15,7 @@ use arrow::array::{
 };
 use arrow::compute::{concat_batches, take};
 use arrow::datatypes::{DataType, Field, Int8Type, Schema, SchemaRef, TimeUnit};
+use common::Draw;
 use keygroup::GroupCount;
 use proptest::prelude::*;
 use rank_top1::{Changelog, Emit, FloatOrder, OrderBy, RankRange, RankSpec, Ranker, RowKind, Ties};
@@ -29,27 +32,6 @@ enum Value {
 }
 
 type Row = Vec<Option<Value>>;
-
-/// A generator of everything else from one seed (splitmix64).
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
-    }
-
-    fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[self.below(of.len())]
-    }
-}
 
 fn types() -> Vec<DataType> {
     let dictionary = |value| DataType::Dictionary(Box::new(DataType::Int8), Box::new(value));

@@ -127,6 +127,27 @@ pub(crate) fn changelog(spec: &RankSpecBuilder, rows: &str) -> String {
     expected
 }
 
+/// A generator of everything else from one seed (splitmix64).
+pub(crate) struct Draw(pub(crate) u64);
+
+impl Draw {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % bound as u64) as usize
+    }
+
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len())]
+    }
+}
+
 /// The methods of `KeyedState<V>` of a wrapper around `self.state`, but for `end_bundle`, which the
 /// wrapper is there for.
 macro_rules! forward_all_but_end_bundle {
