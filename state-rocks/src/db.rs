@@ -81,15 +81,12 @@ fn engine_options(options: &RocksOptions, block_cache: &Cache, expiry: Option<&E
 
 /// Calls `visit` with the key and value of each entry of `groups` in order, until it breaks. Leaves the
 /// block cache as it is.
-pub(crate) fn walk<E>(
+pub(crate) fn walk(
     db: &DB,
     path: &Path,
     groups: GroupRange,
-    mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, E>,
-) -> Result<(), E>
-where
-    E: From<RocksError>,
-{
+    mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, RocksError>,
+) -> Result<(), RocksError> {
     let [start, end] = layout::bounds(groups);
     let mut options = ReadOptions::default();
     options.set_iterate_upper_bound(end);
@@ -105,7 +102,7 @@ where
     // An iterator that failed ends as one that is through does.
     entry
         .status()
-        .map_err(|source| RocksError::engine(Operation::Scan, path, source).into())
+        .map_err(|source| RocksError::engine(Operation::Scan, path, source))
 }
 
 /// The group and key row of a database key.

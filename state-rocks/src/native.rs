@@ -179,7 +179,7 @@ impl RocksBackend {
                 write(db, path, full, &mut metrics)?;
             }
             batch.put(key, value);
-            Ok::<_, RocksError>(ControlFlow::Continue(()))
+            Ok(ControlFlow::Continue(()))
         })?;
         write(db, path, batch, &mut metrics)
     }

@@ -21,7 +21,7 @@ use crate::error::{Operation, RocksError};
 use crate::layout;
 use crate::options::{RocksOptions, WritePolicy};
 use crate::view::{RocksView, Scratch, VIEW};
-use crate::write::{Batch, DbKey, DbKeys, write};
+use crate::write::{Batch, DbKeys, write};
 
 /// How many keys one call of RocksDB reads at most. It pins what it finds until its values are
 /// decoded, so this bounds the second copy; a batch of the usual 8,192 rows is one call.
@@ -373,11 +373,7 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
             self.values[slot.index()] = None;
             self.marks[slot.index()] = Mark::default();
         }
-        self.index.shrink_to_fit();
-        self.values.truncate(self.index.slot_bound());
-        self.values.shrink_to_fit();
-        self.marks.truncate(self.index.slot_bound());
-        self.marks.shrink_to_fit();
+        self.shrink_slots();
         self.new = Vec::new();
         self.fresh.shrink_to_fit();
         // Room for the keys of the batches before stays, and stays charged: writing them needs it.
@@ -464,41 +460,42 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
     fn write_listed(&mut self) -> Result<(), RocksError> {
         let mut batch = Batch::default();
         for i in 0..self.db_keys.sorted.len() {
-            let key = &self.db_keys.sorted[i];
-            let key_bytes = key.bytes(&self.db_keys.arena);
+            let slot = self.db_keys.sorted[i].slot;
+            let value = self.values[slot.index()].as_ref();
+            let is_value = value.is_some();
             self.value_bytes.clear();
-            let value = self.values[key.slot.index()].as_ref();
             if let Some(value) = value {
                 self.codec.encode_into(value, &mut self.value_bytes);
             }
+            let key_bytes = self.db_keys.sorted[i].bytes(&self.db_keys.arena);
             let entry_bytes = key_bytes.len() + self.value_bytes.len();
             if !batch.has_room(entry_bytes, self.options.write_batch_bytes) {
-                let end_batch = std::mem::replace(&mut batch, Batch::starting_at(i));
-                let listed = end_batch.first..i;
-                write(&self.db, &self.path, end_batch, &mut self.metrics)?;
-                clean(
-                    &mut self.marks,
-                    &self.values,
-                    &self.db_keys.sorted[listed],
-                    |slot| {
-                        left_account(&self.codec, &self.values, slot, &mut self.dirty_heap_bytes)
-                    },
-                );
+                let full = std::mem::replace(&mut batch, Batch::starting_at(i));
+                self.write_batch(full, i)?;
             }
-            match value {
-                Some(_) => batch.put(key_bytes, &self.value_bytes),
-                None if self.marks[key.slot.index()].stored => batch.delete(key_bytes),
-                None => {} // neither stored nor to be
+            let key_bytes = self.db_keys.sorted[i].bytes(&self.db_keys.arena);
+            if is_value {
+                batch.put(key_bytes, &self.value_bytes);
+            } else if self.marks[slot.index()].stored {
+                batch.delete(key_bytes);
             }
         }
-        let listed = batch.first..;
+        self.write_batch(batch, self.db_keys.sorted.len())
+    }
+
+    /// Writes a batch, and notes that the listed keys from its first to `end` are clean.
+    fn write_batch(&mut self, batch: Batch, end: usize) -> Result<(), RocksError> {
+        let first = batch.first;
         write(&self.db, &self.path, batch, &mut self.metrics)?;
-        clean(
-            &mut self.marks,
-            &self.values,
-            &self.db_keys.sorted[listed],
-            |slot| left_account(&self.codec, &self.values, slot, &mut self.dirty_heap_bytes),
-        );
+        for key in &self.db_keys.sorted[first..end] {
+            let value = self.values[key.slot.index()].as_ref();
+            let mark = &mut self.marks[key.slot.index()];
+            mark.stored = value.is_some();
+            mark.dirty = false;
+            if mark.kept && !mark.changed {
+                self.dirty_heap_bytes -= value.map_or(0, |value| self.codec.heap_bytes(value));
+            }
+        }
         Ok(())
     }
 
@@ -633,15 +630,20 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
             .saturating_add(self.back_limit_bytes())
             .saturating_add(self.options.kept_buffer_bytes);
         if self.slot_bytes() > limit_bytes {
-            self.index.shrink_to_fit();
-            let bound = self.index.slot_bound();
-            self.values.truncate(bound);
-            self.values.shrink_to_fit();
-            self.marks.truncate(bound);
-            self.marks.shrink_to_fit();
+            self.shrink_slots();
         }
         let kept_bytes = self.slot_bytes() + self.kept_heap_bytes;
         self.cache.reservation.try_resize(kept_bytes).is_ok()
+    }
+
+    /// Gives back what is allocated by slot beyond the slots that stand for keys.
+    fn shrink_slots(&mut self) {
+        self.index.shrink_to_fit();
+        let bound = self.index.slot_bound();
+        self.values.truncate(bound);
+        self.values.shrink_to_fit();
+        self.marks.truncate(bound);
+        self.marks.shrink_to_fit();
     }
 
     fn back_limit_bytes(&self) -> usize {
@@ -701,34 +703,6 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
 /// What a key index takes by slot: 16 bytes of its columns, and an entry of a table that is three quarters
 /// full.
 const INDEX_SLOT_BYTES: usize = 16 + 23;
-
-/// Marks the slots of what was written, and calls `kept` with those from earlier bundles.
-fn clean<V>(
-    marks: &mut [Mark],
-    values: &[Option<V>],
-    written: &[DbKey],
-    mut kept: impl FnMut(Slot),
-) {
-    for key in written {
-        let mark = &mut marks[key.slot.index()];
-        mark.stored = values[key.slot.index()].is_some();
-        mark.dirty = false;
-        if mark.kept && !mark.changed {
-            kept(key.slot);
-        }
-    }
-}
-
-/// A kept value waits no more.
-fn left_account<V, C: StateCodec<V>>(
-    codec: &C,
-    values: &[Option<V>],
-    slot: Slot,
-    dirty_heap_bytes: &mut usize,
-) {
-    let value = values[slot.index()].as_ref();
-    *dirty_heap_bytes -= value.map_or(0, |value| codec.heap_bytes(value));
-}
 
 /// Writes what waits. Nobody learns whether that succeeded: see [`RocksState::write_back`].
 impl<V, C: StateCodec<V>> Drop for RocksState<V, C> {
