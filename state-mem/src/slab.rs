@@ -73,7 +73,8 @@ impl<V: Clone> Slab<V> {
         heap_bytes: impl Fn(&V) -> usize,
     ) -> &mut Option<V> {
         let chunk = &mut self.chunks[slot.index() / CHUNK];
-        if Arc::get_mut(chunk).is_none() {
+        // There are no weak references, so this tells what `make_mut` finds without claiming the chunk twice.
+        if Arc::strong_count(chunk) > 1 {
             *copied += Self::CHUNK_BYTES + chunk.iter().flatten().map(heap_bytes).sum::<usize>();
         }
         &mut Arc::make_mut(chunk)[slot.index() % CHUNK]

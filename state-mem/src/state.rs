@@ -209,7 +209,13 @@ impl<V: StateValue, C: StateCodec<V>> MemState<V, C> {
             }
         });
         self.values = values;
+        self.shrink_columns();
+    }
+
+    /// Gives back what the columns have beyond the slots of the index.
+    fn shrink_columns(&mut self) {
         let bound = self.index.slot_bound();
+        self.values.shrink(bound);
         self.marks.truncate(bound);
         self.marks.shrink_to_fit();
         if let Some(expiries) = &mut self.expiries {
@@ -229,13 +235,7 @@ impl<V: StateValue, C: StateCodec<V>> MemState<V, C> {
             self.index.remove(slot);
         }
         self.index.shrink_to_fit();
-        let bound = self.index.slot_bound();
-        self.values.shrink(bound);
-        self.marks.truncate(bound);
-        self.marks.shrink_to_fit();
-        if let Some(expiries) = &mut self.expiries {
-            expiries.shrink(bound);
-        }
+        self.shrink_columns();
         self.cut_lists();
         let freed = table_bytes_before.saturating_sub(self.table_bytes());
         self.shrink_charge(self.reservation.bytes().saturating_sub(freed));
