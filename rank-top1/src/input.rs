@@ -1,7 +1,7 @@
 //! A batch, checked and encoded: what both rankers do before they look at state.
 
-use arrow::array::{Array, RecordBatch};
-use arrow::datatypes::DataType;
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::datatypes::{DataType, Field};
 use state_codec::{EncodeError, KeyBatch, SortKeys};
 
 use crate::error::BatchError;
@@ -69,14 +69,20 @@ pub(crate) fn check(spec: &RankSpec, batch: &RecordBatch) -> Result<(), BatchErr
         let promised =
             !found.is_nullable() && !matches!(found.data_type(), DataType::Dictionary(..));
         if !expected.is_nullable() && !promised {
-            let nulls = batch.column(index).logical_null_count();
-            if nulls > 0 {
-                return Err(BatchError::Null {
-                    column: expected.name().clone(),
-                    nulls,
-                });
-            }
+            check_no_nulls(expected, batch.column(index))?;
         }
     }
     Ok(())
+}
+
+/// That a column that is declared without NULLs has none, among the values of a dictionary neither.
+pub(crate) fn check_no_nulls(declared: &Field, column: &ArrayRef) -> Result<(), BatchError> {
+    let nulls = column.logical_null_count();
+    if nulls == 0 {
+        return Ok(());
+    }
+    Err(BatchError::Null {
+        column: declared.name().clone(),
+        nulls,
+    })
 }

@@ -25,6 +25,7 @@ use state_codec::{
 };
 
 use crate::error::{RankError, RestoreError};
+use crate::input::check_no_nulls;
 use crate::ranked::{RankedRow, RankedRows, UNKNOWN, Winner};
 use crate::spec::RankSpec;
 
@@ -416,14 +417,8 @@ impl Loader<'_> {
     ) -> Result<(), RankError<S::Error>> {
         let input = &batch.columns()[..self.spec.schema.fields().len()];
         for (field, column) in self.spec.schema.fields().iter().zip(input) {
-            let nulls = if field.is_nullable() {
-                0
-            } else {
-                column.logical_null_count()
-            };
-            if nulls > 0 {
-                let column = field.name().clone();
-                return Err(crate::BatchError::Null { column, nulls }.into());
+            if !field.is_nullable() {
+                check_no_nulls(field, column)?;
             }
         }
         let numbers = batch.columns()[input.len()..].iter();
