@@ -12,12 +12,11 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Int8Type, Int16Type, Int32Type, Int64Type};
 use state_codec::{KeyedState, Reservation, Rows, Select, Slot, SortKey};
 
+use crate::base::Base;
 use crate::bundle::Changes;
 use crate::changelog::{Changelog, RowKind};
-use crate::clock::Clock;
 use crate::error::{BatchError, RankError};
-use crate::input::{self, Input};
-use crate::metrics::Counters;
+use crate::input::Input;
 use crate::ranked::{RankedRow, RankedRows};
 use crate::spec::{Emit, RankEnd, RankSpec, Ties};
 
@@ -98,14 +97,7 @@ impl FirstTouch {
 
 #[derive(Debug)]
 pub(crate) struct AppendRanker<S> {
-    spec: RankSpec,
-    state: S,
-    clock: Clock,
-    /// For all that is held here and not in the state.
-    reservation: Reservation,
-    metrics: Counters,
-    /// A mini-batch has rows that are not flushed.
-    in_bundle: bool,
+    pub(crate) base: Base<S>,
     first_touch: FirstTouch,
     input: Input,
     slots: Vec<Slot>,
@@ -118,18 +110,12 @@ pub(crate) struct AppendRanker<S> {
     /// Heap bytes of the lists in `changes`, those that others share included.
     change_bytes: usize,
     log: Log,
-    unwritten: Option<Changelog>,
 }
 
 impl<S: KeyedState<RankedRows>> AppendRanker<S> {
     pub(crate) fn new(spec: RankSpec, state: S, reservation: Reservation) -> Self {
         Self {
-            spec,
-            state,
-            clock: Clock::default(),
-            reservation,
-            metrics: Counters::default(),
-            in_bundle: false,
+            base: Base::new(spec, state, reservation),
             first_touch: FirstTouch::default(),
             input: Input::default(),
             slots: Vec::new(),
@@ -139,59 +125,16 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
             changes: Changes::default(),
             change_bytes: 0,
             log: Log::default(),
-            unwritten: None,
         }
-    }
-
-    pub(crate) fn spec(&self) -> &RankSpec {
-        &self.spec
-    }
-
-    pub(crate) fn state(&self) -> &S {
-        &self.state
-    }
-
-    /// The state, unless it is in the middle of a bundle.
-    pub(crate) fn state_between_bundles(&mut self) -> Result<&mut S, RankError<S::Error>> {
-        if self.unwritten.is_some() {
-            return Err(RankError::Unwritten);
-        }
-        if self.in_bundle {
-            return Err(RankError::OpenBundle);
-        }
-        Ok(&mut self.state)
-    }
-
-    pub(crate) fn now_ms(&self) -> i64 {
-        self.clock.now_ms()
-    }
-
-    pub(crate) fn counters(&self) -> Counters {
-        self.metrics
-    }
-
-    pub(crate) fn reserved_bytes(&self) -> usize {
-        self.reservation.bytes()
-    }
-
-    pub(crate) fn advance_clock(&mut self, now_ms: i64) {
-        self.clock.advance(now_ms);
-        self.state.advance_clock(now_ms);
     }
 
     pub(crate) fn push(
         &mut self,
         batch: &RecordBatch,
     ) -> Result<Option<Changelog>, RankError<S::Error>> {
-        if self.unwritten.is_some() {
-            return Err(RankError::Unwritten);
-        }
-        self.clock.check(&self.spec)?;
-        input::check(&self.spec, batch)?;
+        self.base.check(batch)?;
         let pushed = self.push_checked(batch);
-        if pushed.is_ok() || self.unwritten.is_some() {
-            self.metrics.rows_in += batch.num_rows() as u64;
-        }
+        self.base.batch_pushed(batch, &pushed);
         self.input.clear();
         self.rank_ends = None;
         self.settle_account();
@@ -202,26 +145,28 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
         &mut self,
         batch: &RecordBatch,
     ) -> Result<Option<Changelog>, RankError<S::Error>> {
-        self.input.encode(&self.spec, batch)?;
+        self.input.encode(&self.base.spec, batch)?;
         self.rank_ends = self
+            .base
             .spec
             .rank_end_column
             .map(|column| widened(batch.column(column)));
-        self.state
+        self.base
+            .state
             .resolve(&self.input.keys, &mut self.slots)
             .map_err(RankError::State)?;
         let admitted = self.admit(batch);
-        if self.spec.emit == Emit::MiniBatch {
+        if self.base.spec.emit == Emit::MiniBatch {
             if let Err(refused) = admitted.and_then(|()| self.reserve_bundle()) {
-                if !self.in_bundle {
+                if !self.base.in_bundle {
                     self.forget_bundle();
-                    self.state.abandon_bundle();
+                    self.base.state.abandon_bundle();
                 }
                 return Err(refused);
             }
-            self.in_bundle = true;
-            self.metrics.accepted += self.walk();
-            self.metrics.rank_end_mismatches += self.mismatches();
+            self.base.in_bundle = true;
+            self.base.metrics.accepted += self.walk();
+            self.base.metrics.rank_end_mismatches += self.mismatches();
             return Ok(None);
         }
         let (mut accepted, mut mismatches) = (0, 0);
@@ -230,12 +175,12 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
             mismatches = self.mismatches();
             self.close()
         });
-        if closed.is_ok() || self.unwritten.is_some() {
-            self.metrics.accepted += accepted;
-            self.metrics.rank_end_mismatches += mismatches;
+        if closed.is_ok() || self.base.unwritten.is_some() {
+            self.base.metrics.accepted += accepted;
+            self.base.metrics.rank_end_mismatches += mismatches;
         } else {
             self.forget_bundle();
-            self.state.abandon_bundle();
+            self.base.state.abandon_bundle();
         }
         closed
     }
@@ -247,21 +192,18 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
     }
 
     fn close(&mut self) -> Result<Option<Changelog>, RankError<S::Error>> {
-        if self.unwritten.is_none() && !self.changes.is_empty() {
-            self.unwritten = self.settle()?;
+        if self.base.unwritten.is_none() && !self.changes.is_empty() {
+            self.base.unwritten = self.settle()?;
         }
-        self.state.end_bundle().map_err(RankError::Write)?;
+        self.base.state.end_bundle().map_err(RankError::Write)?;
         self.forget_bundle();
-        self.metrics.bundles += 1;
-        let changelog = self.unwritten.take();
-        self.metrics.changes_out += changelog.as_ref().map_or(0, Changelog::len) as u64;
-        Ok(changelog)
+        Ok(self.base.bundle_closed())
     }
 
     pub(crate) fn abandon(&mut self) {
-        if self.unwritten.is_none() {
+        if self.base.unwritten.is_none() {
             self.forget_bundle();
-            self.state.abandon_bundle();
+            self.base.state.abandon_bundle();
             self.settle_account();
         }
     }
@@ -276,17 +218,19 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
             // A list may double to take a row, and both its copies may leave their inline place.
             growth_bytes += RankedRow::bytes_needed(bytes, key) + 4 * size_of::<RankedRow>();
             if self.changes.position(slot).is_none() && new.insert(slot) {
-                let stored = self.state.get(slot).map_or(0, RankedRows::heap_bytes);
+                let stored = self.base.state.get(slot).map_or(0, RankedRows::heap_bytes);
                 growth_bytes += 2 * stored + 2 * size_of::<Change>();
             }
         }
         let touched = self.changes.touch(&self.slots);
         let held_bytes = self.held_bytes();
-        self.reservation
+        self.base
+            .reservation
             .try_resize(held_bytes + growth_bytes)
             .inspect_err(|_| self.changes.untouch(touched))?;
-        if self.spec.ttl_ms.is_some() {
-            self.first_touch.touch(&self.slots, self.clock.now_ms());
+        if self.base.spec.ttl_ms.is_some() {
+            self.first_touch
+                .touch(&self.slots, self.base.clock.now_ms());
         }
         Ok(())
     }
@@ -305,7 +249,7 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
     /// Charges what is held from one call to the next. Buffers that the budget has no room for are given
     /// back.
     fn settle_account(&mut self) {
-        if self.reservation.try_resize(self.held_bytes()).is_ok() {
+        if self.base.charge(self.held_bytes()) {
             return;
         }
         self.input = Input::default();
@@ -313,35 +257,33 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
         self.admitted = Vec::new();
         self.payload = Rows::new();
         self.changes.shrink_to_fit();
-        if self.unwritten.is_none() && !self.in_bundle {
+        if self.base.unwritten.is_none() && !self.base.in_bundle {
             self.first_touch = FirstTouch::default();
             self.log = Log::default();
         }
-        // What is left was charged when the bundle took it, or is a log whose write failed.
-        let held_bytes = self.held_bytes().min(self.reservation.bytes());
-        let settled = self.reservation.try_resize(held_bytes);
-        settled.expect("a pool never refuses to take bytes back");
+        self.base.charge_rest(self.held_bytes());
     }
 
     /// When the partition was first touched in this bundle: now, unless a batch before did.
     fn touched_ms(&self, slot: Slot) -> i64 {
         let before = self.first_touch.time_ms(slot);
-        before.unwrap_or(self.clock.now_ms())
+        before.unwrap_or(self.base.clock.now_ms())
     }
 
     /// Collects and encodes the rows that their partition, as it is in state, would keep. Fails
     /// before anything has changed.
     fn admit(&mut self, batch: &RecordBatch) -> Result<(), RankError<S::Error>> {
         self.check_rank_ends()?;
-        let all = !self.spec.losers_stay_losers();
+        let all = !self.base.spec.losers_stay_losers();
         self.admitted.clear();
         for (row, &slot) in self.slots.iter().enumerate() {
             let key = self.input.sort_keys.get(row);
             if all
                 || self
+                    .base
                     .state
                     .get(slot)
-                    .is_none_or(|kept| accepts(&self.spec, kept, key, self.touched_ms(slot)))
+                    .is_none_or(|kept| accepts(&self.base.spec, kept, key, self.touched_ms(slot)))
             {
                 self.admitted.push(row as u32);
             }
@@ -352,6 +294,7 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
         }
         let select = Select::Indices(&self.admitted);
         Ok(self
+            .base
             .spec
             .layout
             .encode_into(batch.columns(), select, &mut self.payload)?)
@@ -361,20 +304,21 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
     fn kept(&self, slot: Slot) -> Option<&RankedRows> {
         match self.changes.position(slot) {
             Some(position) => Some(&self.changes.as_slice()[position].after),
-            None => self.state.get(slot),
+            None => self.base.state.get(slot),
         }
     }
 
     /// The first row of a new partition has to bring a rank end.
     fn check_rank_ends(&self) -> Result<(), BatchError> {
-        let (Some(rank_ends), Some(column)) = (&self.rank_ends, self.spec.rank_end_column) else {
+        let (Some(rank_ends), Some(column)) = (&self.rank_ends, self.base.spec.rank_end_column)
+        else {
             return Ok(());
         };
         let mut new = HashSet::new();
         for (row, &slot) in self.slots.iter().enumerate() {
             if self.kept(slot).is_none() && new.insert(slot) && rank_end(rank_ends, row).is_none() {
                 return Err(BatchError::RankEnd {
-                    column: self.spec.schema.field(column).name().clone(),
+                    column: self.base.spec.schema.field(column).name().clone(),
                     row,
                     found: rank_ends.is_valid(row).then(|| rank_ends.value(row)),
                 });
@@ -402,11 +346,10 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
     /// Takes the admitted rows into the lists of their partitions, in arrival order. Returns how many
     /// were taken.
     fn walk(&mut self) -> u64 {
-        let now_ms = self.clock.now_ms();
+        let now_ms = self.base.clock.now_ms();
         let mut accepted = 0;
         let Self {
-            spec,
-            state,
+            base: Base { spec, state, .. },
             input,
             slots,
             admitted,
@@ -461,11 +404,11 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
 
     /// Puts the changed lists into state and returns what they change. On error nothing has changed.
     fn settle(&mut self) -> Result<Option<Changelog>, RankError<S::Error>> {
-        if self.spec.emit == Emit::MiniBatch {
+        if self.base.spec.emit == Emit::MiniBatch {
             self.log.clear();
             for position in self.changes.in_touch_order() {
                 let Change { before, after } = &self.changes.as_slice()[position];
-                log_net_change(&self.spec, before, after, &mut self.log);
+                log_net_change(&self.base.spec, before, after, &mut self.log);
             }
         }
         let changelog = self.assemble()?;
@@ -474,9 +417,12 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
             .as_slice()
             .iter()
             .map(|Change { before, after }| after.heap_bytes().saturating_sub(before.heap_bytes()));
-        self.state.claim(growth.sum()).map_err(RankError::State)?;
+        self.base
+            .state
+            .claim(growth.sum())
+            .map_err(RankError::State)?;
         for (slot, change) in self.changes.iter() {
-            self.state.put(slot, change.after.clone());
+            self.base.state.put(slot, change.after.clone());
         }
         Ok(changelog)
     }
@@ -486,11 +432,11 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
             return Ok(None);
         }
         let rows: Vec<&[u8]> = self.log.rows.iter().map(RankedRow::row).collect();
-        let mut columns = self.spec.layout.decode(&rows)?;
-        if self.spec.output_rank {
+        let mut columns = self.base.spec.layout.decode(&rows)?;
+        if self.base.spec.output_rank {
             columns.push(Arc::new(Int64Array::from(self.log.ranks.clone())));
         }
-        let batch = RecordBatch::try_new(self.spec.output_schema.clone(), columns);
+        let batch = RecordBatch::try_new(self.base.spec.output_schema.clone(), columns);
         let batch = batch.map_err(RankError::Output)?;
         Ok(Some(Changelog::new(batch, self.log.kinds.clone())))
     }
@@ -500,7 +446,7 @@ impl<S: KeyedState<RankedRows>> AppendRanker<S> {
         self.changes.clear();
         self.change_bytes = 0;
         self.log.clear();
-        self.in_bundle = false;
+        self.base.in_bundle = false;
     }
 }
 

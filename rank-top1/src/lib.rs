@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod append; // the general ranker: any range of ranks
+mod base; // what both rankers have besides their ways to rank
 mod bundle; // which partitions a bundle touched, and in which order
 mod changelog; // what a ranker emits
 mod clock; // the time that the caller says it is

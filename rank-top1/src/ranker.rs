@@ -115,8 +115,8 @@ impl<B: StateBackend> Ranker<B> {
     /// a bounded amount at a time.
     pub fn advance_clock(&mut self, now_ms: i64) {
         match &mut self.ranker {
-            Either::Top1(top1) => top1.advance_clock(now_ms),
-            Either::Append(append) => append.advance_clock(now_ms),
+            Either::Top1(top1) => top1.base.advance_clock(now_ms),
+            Either::Append(append) => append.base.advance_clock(now_ms),
         }
     }
 
@@ -168,8 +168,10 @@ impl<B: StateBackend> Ranker<B> {
     /// write, [`RankError::State`] where the store fails or the memory budget refuses.
     pub fn freeze(&mut self) -> Result<FrozenRanker<B>, RankError<B::Error>> {
         let view = match &mut self.ranker {
-            Either::Top1(top1) => EitherView::Top1(frozen(top1.state_between_bundles()?)?),
-            Either::Append(append) => EitherView::Append(frozen(append.state_between_bundles()?)?),
+            Either::Top1(top1) => EitherView::Top1(frozen(top1.base.state_between_bundles()?)?),
+            Either::Append(append) => {
+                EitherView::Append(frozen(append.base.state_between_bundles()?)?)
+            }
         };
         Ok(FrozenRanker {
             spec: self.spec().clone(),
@@ -181,8 +183,8 @@ impl<B: StateBackend> Ranker<B> {
 
     fn now_ms(&self) -> i64 {
         match &self.ranker {
-            Either::Top1(top1) => top1.now_ms(),
-            Either::Append(append) => append.now_ms(),
+            Either::Top1(top1) => top1.base.clock.now_ms(),
+            Either::Append(append) => append.base.clock.now_ms(),
         }
     }
 
@@ -238,11 +240,11 @@ impl<B: StateBackend> Ranker<B> {
         let (count, spec) = (self.group_count, self.spec().clone());
         events::refusals(match &mut self.ranker {
             Either::Top1(top1) => {
-                let state = top1.state_between_bundles()?;
+                let state = top1.base.state_between_bundles()?;
                 saved::restore(&spec, state, name, count, parts, groups)
             }
             Either::Append(append) => {
-                let state = append.state_between_bundles()?;
+                let state = append.base.state_between_bundles()?;
                 saved::restore(&spec, state, name, count, parts, groups)
             }
         })?;
@@ -253,24 +255,24 @@ impl<B: StateBackend> Ranker<B> {
     /// What is ranked, and how.
     pub fn spec(&self) -> &RankSpec {
         match &self.ranker {
-            Either::Top1(top1) => top1.spec(),
-            Either::Append(append) => append.spec(),
+            Either::Top1(top1) => &top1.base.spec,
+            Either::Append(append) => &append.base.spec,
         }
     }
 
     /// Bytes that the ranker and its state charge to the memory budget now.
     pub fn charged_bytes(&self) -> usize {
         match &self.ranker {
-            Either::Top1(top1) => top1.reserved_bytes() + top1.state().charged_bytes(),
-            Either::Append(append) => append.reserved_bytes() + append.state().charged_bytes(),
+            Either::Top1(top1) => top1.base.charged_bytes(),
+            Either::Append(append) => append.base.charged_bytes(),
         }
     }
 
     /// What the ranker and its store have done since they were opened.
     pub fn metrics(&self) -> RankMetrics {
         let (counters, store) = match &self.ranker {
-            Either::Top1(top1) => (top1.counters(), top1.state().metrics()),
-            Either::Append(append) => (append.counters(), append.state().metrics()),
+            Either::Top1(top1) => (top1.base.metrics, top1.base.state.metrics()),
+            Either::Append(append) => (append.base.metrics, append.base.state.metrics()),
         };
         counters.with_store(store, self.charged_bytes())
     }
@@ -283,7 +285,8 @@ fn frozen<V, S: Snapshot<V>>(state: &mut S) -> Result<S::View, RankError<S::Erro
 /// Checkpoints of a store's own files: of the same kind of store and as many key groups only, but without
 /// a value being read.
 impl<B: NativeBackend> Ranker<B> {
-    /// Saves the state of the key groups `groups` as checkpoint `id` of `dir`. `backend` is the one that the ranker was opened with.
+    /// Saves the state of the key groups `groups` as checkpoint `id` of `dir`. `backend` is the one that the
+    /// ranker was opened with.
     ///
     /// # Errors
     ///
@@ -300,11 +303,11 @@ impl<B: NativeBackend> Ranker<B> {
         let spec = self.spec().clone();
         match &mut self.ranker {
             Either::Top1(top1) => {
-                let state = top1.state_between_bundles()?;
+                let state = top1.base.state_between_bundles()?;
                 backend.checkpoint(state, dir, id, groups, spec.fingerprint())
             }
             Either::Append(append) => {
-                let state = append.state_between_bundles()?;
+                let state = append.base.state_between_bundles()?;
                 backend.checkpoint(state, dir, id, groups, spec.fingerprint())
             }
         }

@@ -17,13 +17,12 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::compute::interleave;
 use state_codec::{EncodeError, KeyedState, Reservation, Select, Slot, SortKey, SortKeys};
 
+use crate::base::Base;
 use crate::bundle::Changes;
 use crate::changelog::{Changelog, RowKind};
-use crate::clock::Clock;
 use crate::error::RankError;
-use crate::input::{self, Input};
+use crate::input::Input;
 use crate::kept::Kept;
-use crate::metrics::Counters;
 use crate::ranked::Winner;
 use crate::spec::{Emit, RankSpec, Ties};
 
@@ -82,14 +81,7 @@ impl Log {
 
 #[derive(Debug)]
 pub(crate) struct Top1<S> {
-    spec: RankSpec,
-    state: S,
-    clock: Clock,
-    /// For all that is held here and not in the state.
-    reservation: Reservation,
-    metrics: Counters,
-    /// A mini-batch has rows that are not flushed.
-    in_bundle: bool,
+    pub(crate) base: Base<S>,
     input: Input,
     slots: Vec<Slot>,
     survivors: Vec<u32>,
@@ -100,19 +92,12 @@ pub(crate) struct Top1<S> {
     leaders: Vec<u32>,
     kept: Kept,
     log: Log,
-    /// Changes whose state a failed write has left unwritten.
-    unwritten: Option<Changelog>,
 }
 
 impl<S: KeyedState<Winner>> Top1<S> {
     pub(crate) fn new(spec: RankSpec, state: S, reservation: Reservation) -> Self {
         Self {
-            spec,
-            state,
-            clock: Clock::default(),
-            reservation,
-            metrics: Counters::default(),
-            in_bundle: false,
+            base: Base::new(spec, state, reservation),
             input: Input::default(),
             slots: Vec::new(),
             survivors: Vec::new(),
@@ -121,60 +106,17 @@ impl<S: KeyedState<Winner>> Top1<S> {
             leaders: Vec::new(),
             kept: Kept::default(),
             log: Log::default(),
-            unwritten: None,
         }
-    }
-
-    pub(crate) fn spec(&self) -> &RankSpec {
-        &self.spec
-    }
-
-    pub(crate) fn state(&self) -> &S {
-        &self.state
-    }
-
-    /// The state, unless it is in the middle of a bundle.
-    pub(crate) fn state_between_bundles(&mut self) -> Result<&mut S, RankError<S::Error>> {
-        if self.unwritten.is_some() {
-            return Err(RankError::Unwritten);
-        }
-        if self.in_bundle {
-            return Err(RankError::OpenBundle);
-        }
-        Ok(&mut self.state)
-    }
-
-    pub(crate) fn now_ms(&self) -> i64 {
-        self.clock.now_ms()
-    }
-
-    pub(crate) fn counters(&self) -> Counters {
-        self.metrics
-    }
-
-    pub(crate) fn reserved_bytes(&self) -> usize {
-        self.reservation.bytes()
-    }
-
-    pub(crate) fn advance_clock(&mut self, now_ms: i64) {
-        self.clock.advance(now_ms);
-        self.state.advance_clock(now_ms);
     }
 
     pub(crate) fn push(
         &mut self,
         batch: &RecordBatch,
     ) -> Result<Option<Changelog>, RankError<S::Error>> {
-        if self.unwritten.is_some() {
-            return Err(RankError::Unwritten);
-        }
-        self.clock.check(&self.spec)?;
-        input::check(&self.spec, batch)?;
+        self.base.check(batch)?;
         let pushed = self.push_checked(batch);
         self.input.clear();
-        if pushed.is_ok() || self.unwritten.is_some() {
-            self.metrics.rows_in += batch.num_rows() as u64;
-        }
+        self.base.batch_pushed(batch, &pushed);
         self.settle();
         pushed
     }
@@ -183,21 +125,22 @@ impl<S: KeyedState<Winner>> Top1<S> {
         &mut self,
         batch: &RecordBatch,
     ) -> Result<Option<Changelog>, RankError<S::Error>> {
-        self.input.encode(&self.spec, batch)?;
-        self.state
+        self.input.encode(&self.base.spec, batch)?;
+        self.base
+            .state
             .resolve(&self.input.keys, &mut self.slots)
             .map_err(RankError::State)?;
         self.admit();
         let accepted = self.walk();
-        match self.spec.emit {
+        match self.base.spec.emit {
             Emit::Immediate => {
                 let encoded = self.keep_leaders(batch).map_err(RankError::from);
                 let closed = encoded.and_then(|()| self.close(batch.columns()));
-                if closed.is_ok() || self.unwritten.is_some() {
-                    self.metrics.accepted += accepted;
+                if closed.is_ok() || self.base.unwritten.is_some() {
+                    self.base.metrics.accepted += accepted;
                 } else {
                     self.forget_bundle();
-                    self.state.abandon_bundle();
+                    self.base.state.abandon_bundle();
                 }
                 closed
             }
@@ -205,15 +148,15 @@ impl<S: KeyedState<Winner>> Top1<S> {
                 let encoded = self.keep_leaders(batch).map_err(RankError::from);
                 if let Err(refused) = encoded.and_then(|()| self.reserve_bundle()) {
                     self.undo_walk();
-                    if !self.in_bundle {
+                    if !self.base.in_bundle {
                         self.forget_bundle();
-                        self.state.abandon_bundle();
+                        self.base.state.abandon_bundle();
                     }
                     return Err(refused);
                 }
-                self.in_bundle = true;
+                self.base.in_bundle = true;
                 self.drop_overtaken();
-                self.metrics.accepted += accepted;
+                self.base.metrics.accepted += accepted;
                 Ok(None)
             }
         }
@@ -226,50 +169,49 @@ impl<S: KeyedState<Winner>> Top1<S> {
     }
 
     pub(crate) fn abandon(&mut self) {
-        if self.unwritten.is_none() {
+        if self.base.unwritten.is_none() {
             self.forget_bundle();
-            self.state.abandon_bundle();
+            self.base.state.abandon_bundle();
             self.settle();
         }
     }
 
     /// Settles the bundle, unless that was done and only the write is missing, and writes it.
     fn close(&mut self, columns: &[ArrayRef]) -> Result<Option<Changelog>, RankError<S::Error>> {
-        if self.unwritten.is_none() && !self.candidates.is_empty() {
-            let changelog = match self.spec.emit {
+        if self.base.unwritten.is_none() && !self.candidates.is_empty() {
+            let changelog = match self.base.spec.emit {
                 Emit::Immediate => self.assemble_log(columns)?,
                 Emit::MiniBatch => self.assemble_net_changes()?,
             };
-            self.state
+            self.base
+                .state
                 .claim(self.growth_bytes())
                 .map_err(RankError::State)?;
             self.commit();
-            self.unwritten = Some(changelog);
+            self.base.unwritten = Some(changelog);
         }
-        self.state.end_bundle().map_err(RankError::Write)?;
+        self.base.state.end_bundle().map_err(RankError::Write)?;
         self.forget_bundle();
-        self.metrics.bundles += 1;
-        let changelog = self.unwritten.take();
-        self.metrics.changes_out += changelog.as_ref().map_or(0, Changelog::len) as u64;
-        Ok(changelog)
+        Ok(self.base.bundle_closed())
     }
 
     /// Collects the rows that beat their partition's winner as it is in state.
     fn admit(&mut self) {
-        let (state, order) = (&self.state, &self.spec.order);
+        let (state, order) = (&self.base.state, &self.base.spec.order);
         let survivors = &mut self.survivors;
         survivors.clear();
         if order.prefix_decides() {
             let keys = &self.input.sort_keys;
-            match self.spec.ties {
+            match self.base.spec.ties {
                 Ties::KeepFirst => admit_prefixes(state, &self.slots, keys, survivors, u128::lt),
                 Ties::KeepLast => admit_prefixes(state, &self.slots, keys, survivors, u128::le),
             }
         } else {
-            let admit_all = !self.spec.losers_stay_losers();
+            let admit_all = !self.base.spec.losers_stay_losers();
             for (row, &slot) in self.slots.iter().enumerate() {
                 let key = self.input.sort_keys.get(row);
-                let beats = |winner: &Winner| beats(&self.spec, key, winner.sort_key(&self.spec));
+                let beats =
+                    |winner: &Winner| beats(&self.base.spec, key, winner.sort_key(&self.base.spec));
                 if admit_all || state.get(slot).is_none_or(beats) {
                     survivors.push(row as u32);
                 }
@@ -280,11 +222,10 @@ impl<S: KeyedState<Winner>> Top1<S> {
     /// Finds the winner among the survivors of each partition, in arrival order. Returns how many rows
     /// took the lead, for however long.
     fn walk(&mut self) -> u64 {
-        let now_ms = self.clock.now_ms();
+        let now_ms = self.base.clock.now_ms();
         let mut accepted = 0;
         let Self {
-            spec,
-            state,
+            base: Base { spec, state, .. },
             input,
             slots,
             survivors,
@@ -366,7 +307,8 @@ impl<S: KeyedState<Winner>> Top1<S> {
             self.leaders.push(row);
         }
         let select = Select::Indices(&self.leaders);
-        self.spec
+        self.base
+            .spec
             .layout
             .encode_into(batch.columns(), select, &mut self.kept.rows)?;
         for (&row, (position, _)) in self.leaders.iter().zip(&self.overtaken) {
@@ -381,7 +323,8 @@ impl<S: KeyedState<Winner>> Top1<S> {
     /// Notes what the batch has touched, and charges what the mini-batch has come to keep.
     fn reserve_bundle(&mut self) -> Result<(), RankError<S::Error>> {
         let touched = self.candidates.touch(&self.slots);
-        self.reservation
+        self.base
+            .reservation
             .try_resize(self.held_bytes())
             .inspect_err(|_| self.candidates.untouch(touched))?;
         Ok(())
@@ -401,7 +344,7 @@ impl<S: KeyedState<Winner>> Top1<S> {
     /// Charges what is held from one call to the next. Buffers that the budget has no room for are given
     /// back.
     fn settle(&mut self) {
-        if self.reservation.try_resize(self.held_bytes()).is_ok() {
+        if self.base.charge(self.held_bytes()) {
             return;
         }
         self.input = Input::default();
@@ -410,14 +353,11 @@ impl<S: KeyedState<Winner>> Top1<S> {
         self.leaders = Vec::new();
         self.overtaken = Vec::new();
         self.candidates.shrink_to_fit();
-        if self.unwritten.is_none() && !self.in_bundle {
+        if self.base.unwritten.is_none() && !self.base.in_bundle {
             self.kept = Kept::default();
             self.log = Log::default();
         }
-        // What is left was charged when the bundle took it, or is a log whose write failed.
-        let held_bytes = self.held_bytes().min(self.reservation.bytes());
-        let settled = self.reservation.try_resize(held_bytes);
-        settled.expect("a pool never refuses to take bytes back");
+        self.base.charge_rest(self.held_bytes());
     }
 
     /// Puts back what the walk has changed.
@@ -453,7 +393,7 @@ impl<S: KeyedState<Winner>> Top1<S> {
     fn assemble_log(&self, columns: &[ArrayRef]) -> Result<Changelog, RankError<S::Error>> {
         let stored = self.log.retracted.iter();
         let stored: Vec<&[u8]> = stored.map(|&slot| self.stored_row(slot)).collect();
-        let stored = self.spec.layout.decode(&stored)?;
+        let stored = self.base.spec.layout.decode(&stored)?;
         let mut output = Vec::with_capacity(columns.len() + 1);
         for (new, old) in columns.iter().zip(&stored) {
             let column = interleave(&[new, old], &self.log.sources).map_err(RankError::Output)?;
@@ -473,10 +413,10 @@ impl<S: KeyedState<Winner>> Top1<S> {
         let mut rows: Vec<&[u8]> = Vec::with_capacity(2 * candidates.len());
         for position in self.candidates.in_touch_order() {
             let (slot, row) = candidates[position];
-            let kind = if self.state.get(slot).is_none() {
+            let kind = if self.base.state.get(slot).is_none() {
                 RowKind::Insert
             } else {
-                if self.spec.update_before {
+                if self.base.spec.update_before {
                     kinds.push(RowKind::UpdateBefore);
                     rows.push(self.stored_row(slot));
                 }
@@ -485,13 +425,13 @@ impl<S: KeyedState<Winner>> Top1<S> {
             kinds.push(kind);
             rows.push(row);
         }
-        self.changelog(self.spec.layout.decode(&rows)?, kinds)
+        self.changelog(self.base.spec.layout.decode(&rows)?, kinds)
     }
 
     fn stored_row(&self, slot: Slot) -> &[u8] {
-        let winner = self.state.get(slot);
+        let winner = self.base.state.get(slot);
         let winner = winner.expect("a winner that is retracted is in state");
-        winner.row(&self.spec)
+        winner.row(&self.base.spec)
     }
 
     fn changelog(
@@ -499,10 +439,10 @@ impl<S: KeyedState<Winner>> Top1<S> {
         mut columns: Vec<ArrayRef>,
         kinds: Vec<RowKind>,
     ) -> Result<Changelog, RankError<S::Error>> {
-        if self.spec.output_rank {
+        if self.base.spec.output_rank {
             columns.push(Arc::new(Int64Array::from_value(1, kinds.len())));
         }
-        let batch = RecordBatch::try_new(self.spec.output_schema.clone(), columns);
+        let batch = RecordBatch::try_new(self.base.spec.output_schema.clone(), columns);
         Ok(Changelog::new(batch.map_err(RankError::Output)?, kinds))
     }
 
@@ -512,20 +452,23 @@ impl<S: KeyedState<Winner>> Top1<S> {
         candidates
             .map(|(slot, candidate)| {
                 let (row, key) = row_and_key(&self.kept, candidate);
-                let old = self.state.get(slot).map_or(0, Winner::heap_bytes);
-                Winner::bytes_needed(&self.spec, row, key).saturating_sub(old)
+                let old = self.base.state.get(slot).map_or(0, Winner::heap_bytes);
+                Winner::bytes_needed(&self.base.spec, row, key).saturating_sub(old)
             })
             .sum()
     }
 
     fn commit(&mut self) {
-        let spec = &self.spec;
+        let spec = &self.base.spec;
         for (slot, candidate) in self.candidates.iter() {
             let (row, key) = row_and_key(&self.kept, candidate);
             let write_ms = candidate.write_ms;
-            match self.state.get_mut(slot) {
+            match self.base.state.get_mut(slot) {
                 Some(winner) => winner.replace(spec, row, key, write_ms),
-                None => self.state.put(slot, Winner::new(spec, row, key, write_ms)),
+                None => self
+                    .base
+                    .state
+                    .put(slot, Winner::new(spec, row, key, write_ms)),
             }
         }
     }
@@ -535,7 +478,7 @@ impl<S: KeyedState<Winner>> Top1<S> {
         self.overtaken.clear();
         self.kept.clear();
         self.log.clear();
-        self.in_bundle = false;
+        self.base.in_bundle = false;
     }
 }
 
