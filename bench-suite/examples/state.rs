@@ -274,6 +274,9 @@ fn flat(rows: usize, keys: u64) -> Outcome<()> {
 fn main() -> Outcome<()> {
     let quick = std::env::args().any(|argument| argument == "quick");
     let keys = if quick { 100_000 } else { 1_000_000 };
+    if std::env::args().any(|argument| argument == "flat") {
+        return flat(10 * keys, 5 * keys as u64);
+    }
     memory_of(keys)?; // first, while the allocator holds nothing that was freed
     for payload_bytes in [8, 256] {
         rejected(1 << 16, payload_bytes)?;

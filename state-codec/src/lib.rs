@@ -10,6 +10,7 @@ mod key_index; // key → slot, for the stores
 mod memory; // one budget of bytes, shared by several holders
 mod metrics; // what stores count
 mod row; // Arrow columns ↔ rows of bytes
+mod slices; // what a store offers an operator with windows
 mod sort_key; // Arrow columns → keys that compare as an ORDER BY does
 mod state; // what a store offers an operator
 
@@ -21,6 +22,7 @@ pub use crate::row::{
     DecodeError, DecodeErrorKind, EncodeError, EncodeErrorKind, RowForm, RowLayout, Rows, Select,
     UnsupportedType, Value,
 };
+pub use crate::slices::{NoSlices, SliceBackend, SliceScan, SlicedState, Visit};
 pub use crate::sort_key::{
     FloatOrder, Nulls, Order, SortColumn, SortError, SortKey, SortKeys, SortOrder,
 };

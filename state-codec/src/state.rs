@@ -67,6 +67,12 @@ pub trait StoreError: Error + Send + Sync + 'static {
     fn denied(&self) -> Option<&MemoryDenied>;
 }
 
+impl StoreError for MemoryDenied {
+    fn denied(&self) -> Option<&MemoryDenied> {
+        Some(self)
+    }
+}
+
 /// The keyed values of one operator, addressed by slot once a batch's keys are resolved. It has no
 /// notion of rows, and of time only what its caller and its codec say.
 ///

@@ -19,6 +19,7 @@ fn manifest() -> Manifest {
         fingerprint: "top1".to_owned(),
         group_count,
         groups: group_count.all(),
+        watermark_ms: None,
         files: Vec::new(),
         sections: Vec::new(),
     }

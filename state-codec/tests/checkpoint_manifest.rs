@@ -22,6 +22,7 @@ fn canonical() -> Manifest {
         fingerprint: "top1 \"by\" delay".to_owned(),
         group_count,
         groups: GroupRange::new(0, 63).unwrap(),
+        watermark_ms: None,
         files: vec![FileEntry {
             name: "sections".to_owned(),
             bytes: 192,
@@ -69,6 +70,7 @@ fn what_is_written_is_what_is_read() {
     let dir = CheckpointDir::open(parent.path()).unwrap();
     let manifest = Manifest {
         kind: CheckpointKind::RocksDb,
+        watermark_ms: None,
         files: Vec::new(),
         sections: Vec::new(),
         ..canonical()

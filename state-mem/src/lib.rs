@@ -8,6 +8,7 @@ mod backend; // opens stores
 mod error; // why a store refused
 mod expiry; // when values expire, and the sweep
 mod slab; // values by slot, in chunks that a view can share
+mod slices; // what slices have beside the operator's memory: nothing
 mod state; // a store
 mod view; // the values of a store at one moment
 

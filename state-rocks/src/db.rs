@@ -14,7 +14,7 @@ use rocksdb::{
 use state_codec::{StateCodec, StoredExpiry};
 
 use crate::error::{Operation, RocksError};
-use crate::layout;
+use crate::layout::{self, Layout};
 use crate::options::RocksOptions;
 use crate::write::write_options;
 
@@ -29,6 +29,7 @@ pub(crate) struct Expiry {
 /// Opens or makes the database in the directory `path`, which exists.
 pub(crate) fn open(
     path: &Path,
+    layout: Layout,
     groups: GroupCount,
     options: &RocksOptions,
     block_cache: &Cache,
@@ -38,13 +39,14 @@ pub(crate) fn open(
     let only = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, engine.clone());
     let db = DB::open_cf_descriptors(&engine, path, [only])
         .map_err(|source| open_error(path, source))?;
-    check_record(&db, path, groups)?;
+    check_record(&db, path, layout, groups)?;
     Ok(db)
 }
 
 /// Opens the database in the directory `path`, which nothing writes to.
 pub(crate) fn open_read_only(
     path: &Path,
+    layout: Layout,
     groups: GroupCount,
     options: &RocksOptions,
     block_cache: &Cache,
@@ -55,7 +57,7 @@ pub(crate) fn open_read_only(
         .map_err(|source| open_error(path, source))?;
     let open = |source| RocksError::engine(Operation::Open, path, source);
     match db.get_pinned(layout::RECORD_KEY).map_err(open)? {
-        Some(record) => check_stored_groups(&record, path, groups)?,
+        Some(record) => check_stored_groups(&record, path, layout, groups)?,
         None => {
             let path = path.to_owned();
             return Err(RocksError::NotAStore { path });
@@ -79,17 +81,16 @@ fn engine_options(options: &RocksOptions, block_cache: &Cache, expiry: Option<&E
     engine
 }
 
-/// Calls `visit` with the key and value of each entry of `groups` in order, until it breaks. Leaves the
-/// block cache as it is.
+/// Calls `visit` with the key and value of each entry from `start` to before `end`, until it breaks. Leaves
+/// the block cache as it is.
 pub(crate) fn walk(
     db: &DB,
     path: &Path,
-    groups: GroupRange,
+    [start, end]: [impl AsRef<[u8]>; 2],
     mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, RocksError>,
 ) -> Result<(), RocksError> {
-    let [start, end] = layout::bounds(groups);
     let mut options = ReadOptions::default();
-    options.set_iterate_upper_bound(end);
+    options.set_iterate_upper_bound(end.as_ref());
     options.fill_cache(false);
     let mut entry = db.raw_iterator_opt(options);
     entry.seek(start);
@@ -105,6 +106,41 @@ pub(crate) fn walk(
         .map_err(|source| RocksError::engine(Operation::Scan, path, source))
 }
 
+/// The slices that a database has entries of, rising: one seek each.
+pub(crate) fn slices(db: &DB, path: &Path, groups: GroupCount) -> Result<Vec<i64>, RocksError> {
+    let mut options = ReadOptions::default();
+    options.set_iterate_upper_bound([1].as_slice());
+    let mut entry = db.raw_iterator_opt(options);
+    entry.seek_to_first();
+    let mut slices = Vec::new();
+    while let Some(key) = entry.key() {
+        let (slice, ..) = split_slice_key(key, path, groups)?;
+        slices.push(slice);
+        entry.seek(layout::behind_slice(slice));
+    }
+    entry
+        .status()
+        .map_err(|source| RocksError::engine(Operation::Scan, path, source))?;
+    Ok(slices)
+}
+
+/// Where in a database the entries of `groups` are.
+pub(crate) fn ranges(
+    db: &DB,
+    path: &Path,
+    layout: Layout,
+    group_count: GroupCount,
+    groups: GroupRange,
+) -> Result<Vec<[Vec<u8>; 2]>, RocksError> {
+    Ok(match layout {
+        Layout::Keyed => vec![layout::bounds(groups).map(|bound| bound.to_vec())],
+        Layout::Sliced => slices(db, path, group_count)?
+            .into_iter()
+            .map(|slice| layout::slice_bounds(slice, groups).map(|bound| bound.to_vec()))
+            .collect(),
+    })
+}
+
 /// The group and key row of a database key.
 pub(crate) fn split_key<'a>(
     key: &'a [u8],
@@ -117,16 +153,35 @@ pub(crate) fn split_key<'a>(
     })
 }
 
-/// Removes every entry of `groups` and gives their disk back.
-pub(crate) fn remove(db: &DB, path: &Path, groups: GroupRange) -> Result<(), RocksError> {
+/// The slice, group and key row of a database key.
+pub(crate) fn split_slice_key<'a>(
+    key: &'a [u8],
+    path: &Path,
+    groups: GroupCount,
+) -> Result<(i64, KeyGroup, &'a [u8]), RocksError> {
+    layout::split_slice_key(key, groups).ok_or_else(|| RocksError::Key {
+        path: path.to_owned(),
+        key: key.to_owned(),
+    })
+}
+
+/// Removes every entry of these ranges and gives their disk back.
+pub(crate) fn remove(
+    db: &DB,
+    path: &Path,
+    ranges: &[[impl AsRef<[u8]>; 2]],
+) -> Result<(), RocksError> {
     let failed = |source| RocksError::engine(Operation::Write, path, source);
-    let [start, end] = layout::bounds(groups);
-    // Whole files first: they go without being read.
-    db.delete_file_in_range_cf(entries(db), start, end)
-        .map_err(failed)?;
-    db.delete_range_cf_opt(entries(db), start, end, &write_options())
-        .map_err(failed)?;
-    db.compact_range_cf(entries(db), Some(start), Some(end));
+    for [start, end] in ranges {
+        // Whole files first: they go without being read.
+        db.delete_file_in_range_cf(entries(db), start, end)
+            .map_err(failed)?;
+        db.delete_range_cf_opt(entries(db), start, end, &write_options())
+            .map_err(failed)?;
+    }
+    if let (Some([start, _]), Some([_, end])) = (ranges.first(), ranges.last()) {
+        db.compact_range_cf(entries(db), Some(start), Some(end));
+    }
     Ok(())
 }
 
@@ -163,10 +218,15 @@ fn open_error(path: &Path, source: rocksdb::Error) -> RocksError {
 }
 
 /// Holds the layout record against `groups`, or writes it if the database is new.
-fn check_record(db: &DB, path: &Path, groups: GroupCount) -> Result<(), RocksError> {
+fn check_record(
+    db: &DB,
+    path: &Path,
+    layout: Layout,
+    groups: GroupCount,
+) -> Result<(), RocksError> {
     let open = |source| RocksError::engine(Operation::Open, path, source);
     if let Some(record) = db.get_pinned(layout::RECORD_KEY).map_err(open)? {
-        return check_stored_groups(&record, path, groups);
+        return check_stored_groups(&record, path, layout, groups);
     }
     // The record is not there: an entry before it or behind it is not ours.
     let mut whole = ReadOptions::default();
@@ -180,12 +240,17 @@ fn check_record(db: &DB, path: &Path, groups: GroupCount) -> Result<(), RocksErr
     }
     first.status().map_err(open)?;
     let mut batch = WriteBatch::new();
-    batch.put(layout::RECORD_KEY, layout::record(groups));
+    batch.put(layout::RECORD_KEY, layout::record(layout, groups));
     db.write_opt(batch, &write_options()).map_err(open)
 }
 
-fn check_stored_groups(record: &[u8], path: &Path, groups: GroupCount) -> Result<(), RocksError> {
-    let stored = layout::read_record(record).map_err(|source| RocksError::Layout {
+fn check_stored_groups(
+    record: &[u8],
+    path: &Path,
+    layout: Layout,
+    groups: GroupCount,
+) -> Result<(), RocksError> {
+    let stored = layout::read_record(layout, record).map_err(|source| RocksError::Layout {
         path: path.to_owned(),
         source: source.into(),
     })?;

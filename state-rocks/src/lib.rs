@@ -10,6 +10,7 @@ mod error; // why a store failed
 mod layout; // the bytes of a database
 mod native; // checkpoints of a database's own files
 mod options; // how RocksDB is set up
+mod slices; // a store of slices
 mod state; // a store
 mod view; // the values of a store at one moment
 mod write; // writing values
@@ -17,6 +18,7 @@ mod write; // writing values
 pub use crate::backend::RocksBackend;
 pub use crate::error::{Operation, RocksError};
 pub use crate::options::{Compression, RocksOptions, WritePolicy};
+pub use crate::slices::{RocksSlices, RocksSlicesView};
 pub use crate::state::RocksState;
 pub use crate::view::RocksView;
 

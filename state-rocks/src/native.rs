@@ -15,13 +15,16 @@ use keygroup::GroupRange;
 use rocksdb::DB;
 use rocksdb::checkpoint::Checkpoint;
 use state_codec::checkpoint::{
-    CheckpointDir, CheckpointKind, CheckpointRef, FileEntry, Manifest, NativeBackend, cover,
+    CheckpointDir, CheckpointKind, CheckpointRef, FileEntry, Manifest, NativeBackend,
+    NativeSliceBackend, cover,
 };
 use state_codec::{StateCodec, StateValue, StoreMetrics, is_store_name};
 
 use crate::backend::RocksBackend;
 use crate::db;
 use crate::error::{Operation, RocksError};
+use crate::layout::Layout;
+use crate::slices::RocksSlices;
 use crate::state::RocksState;
 use crate::view::{CHECKPOINT, RESTORE, Scratch};
 use crate::write::{Batch, write};
@@ -47,38 +50,11 @@ impl NativeBackend for RocksBackend {
         C: StateCodec<V>,
     {
         state.write_all()?;
-        let scratch = Scratch::new(state.path(), CHECKPOINT)?;
-        Checkpoint::new(state.db())
-            .and_then(|checkpoint| checkpoint.create_checkpoint(scratch.path()))
-            .map_err(|source| RocksError::engine(Operation::Freeze, state.path(), source))?;
-        let mut writer = dir.begin(id)?;
-        let mut tables = HashMap::new();
-        for name in file_names(scratch.path())? {
-            let known = state.checkpointed.0.get(&name);
-            let entry = match known {
-                Some(entry) if writer.add_known(entry)? => entry.clone(),
-                _ => writer.add_file(&name, &scratch.path().join(&name))?,
-            };
-            if name.ends_with(TABLE) {
-                tables.insert(name, entry);
-            }
-        }
-        let manifest = writer.commit(Manifest {
-            id,
-            kind: CheckpointKind::RocksDb,
-            fingerprint: fingerprint.to_owned(),
-            group_count: self.groups,
-            groups,
-            files: Vec::new(),
-            sections: Vec::new(),
-        })?;
-        state.checkpointed = Checkpointed(tables);
-        Ok(manifest)
+        let manifest = self.manifest(id, groups, fingerprint, None);
+        let (db, path) = (&state.db, &state.path);
+        save(db, path, &mut state.checkpointed, dir, manifest)
     }
 
-    /// Reads every file once for its checksum, then links the files of the checkpoint that has most of the
-    /// groups, removes the other groups from them and compacts what they shared files with, and copies
-    /// what the other checkpoints have entry by entry.
     fn restore(
         &self,
         name: &str,
@@ -86,6 +62,98 @@ impl NativeBackend for RocksBackend {
         groups: GroupRange,
         fingerprint: &str,
     ) -> Result<(), RocksError> {
+        self.restore_files(Layout::Keyed, name, parts, groups, fingerprint)
+            .map(drop)
+    }
+}
+
+impl NativeSliceBackend for RocksBackend {
+    fn checkpoint_slices(
+        &self,
+        state: &mut RocksSlices,
+        dir: &CheckpointDir,
+        id: u64,
+        groups: GroupRange,
+        fingerprint: &str,
+        watermark_ms: i64,
+    ) -> Result<Manifest, RocksError> {
+        state.write_all()?;
+        let manifest = self.manifest(id, groups, fingerprint, Some(watermark_ms));
+        let (db, path) = (&state.db, &state.path);
+        save(db, path, &mut state.checkpointed, dir, manifest)
+    }
+
+    fn restore_slices(
+        &self,
+        name: &str,
+        parts: &[CheckpointRef],
+        groups: GroupRange,
+        fingerprint: &str,
+    ) -> Result<Vec<Manifest>, RocksError> {
+        self.restore_files(Layout::Sliced, name, parts, groups, fingerprint)
+    }
+}
+
+/// Links the files of a database into a scratch directory, and saves them.
+fn save(
+    db: &DB,
+    path: &Path,
+    checkpointed: &mut Checkpointed,
+    dir: &CheckpointDir,
+    manifest: Manifest,
+) -> Result<Manifest, RocksError> {
+    let scratch = Scratch::new(path, CHECKPOINT)?;
+    Checkpoint::new(db)
+        .and_then(|checkpoint| checkpoint.create_checkpoint(scratch.path()))
+        .map_err(|source| RocksError::engine(Operation::Freeze, path, source))?;
+    let mut writer = dir.begin(manifest.id)?;
+    let mut tables = HashMap::new();
+    for name in file_names(scratch.path())? {
+        let known = checkpointed.0.get(&name);
+        let entry = match known {
+            Some(entry) if writer.add_known(entry)? => entry.clone(),
+            _ => writer.add_file(&name, &scratch.path().join(&name))?,
+        };
+        if name.ends_with(TABLE) {
+            tables.insert(name, entry);
+        }
+    }
+    let manifest = writer.commit(manifest)?;
+    *checkpointed = Checkpointed(tables);
+    Ok(manifest)
+}
+
+impl RocksBackend {
+    fn manifest(
+        &self,
+        id: u64,
+        groups: GroupRange,
+        fingerprint: &str,
+        watermark_ms: Option<i64>,
+    ) -> Manifest {
+        Manifest {
+            id,
+            kind: CheckpointKind::RocksDb,
+            fingerprint: fingerprint.to_owned(),
+            group_count: self.groups,
+            groups,
+            watermark_ms,
+            files: Vec::new(),
+            sections: Vec::new(),
+        }
+    }
+
+    /// Reads every file once for its checksum, then links the files of the checkpoint that has most of the
+    /// groups, removes the other groups from them and compacts what they shared files with, and copies
+    /// what the other checkpoints have entry by entry. Returns the manifests of all.
+    fn restore_files(
+        &self,
+        layout: Layout,
+        name: &str,
+        parts: &[CheckpointRef],
+        groups: GroupRange,
+        fingerprint: &str,
+    ) -> Result<Vec<Manifest>, RocksError> {
         if !is_store_name(name) {
             return Err(RocksError::InvalidName { name: name.into() });
         }
@@ -104,6 +172,10 @@ impl NativeBackend for RocksBackend {
             .map(|(_, manifest)| manifest.groups)
             .collect();
         cover(&ranges, groups)?;
+        let manifests = sources
+            .iter()
+            .map(|(_, manifest)| manifest.clone())
+            .collect();
         let mut sources: Vec<Source> = sources
             .into_iter()
             .filter_map(|(part, manifest)| {
@@ -119,7 +191,7 @@ impl NativeBackend for RocksBackend {
             .collect::<Result<_, RocksError>>()?;
         sources.sort_by_key(|source| std::cmp::Reverse(source.range.iter().len()));
         let Some((base, others)) = sources.split_first() else {
-            return Ok(());
+            return Ok(manifests);
         };
 
         fs::create_dir_all(&self.dir).map_err(RocksError::directory(&self.dir))?;
@@ -127,60 +199,83 @@ impl NativeBackend for RocksBackend {
         base.link_into(scratch.path())?;
         let db = db::open(
             scratch.path(),
+            layout,
             self.groups,
             &self.options,
             &self.block_cache,
             None,
         )?;
-        self.remove_all_but(&db, scratch.path(), base.range)?;
+        self.remove_all_but(&db, scratch.path(), layout, base.range)?;
         for other in others {
-            self.copy(other, &path, &db, scratch.path())?;
+            self.copy(layout, other, &path, &db, scratch.path())?;
         }
         db.flush()
             .map_err(|source| RocksError::engine(Operation::Write, scratch.path(), source))?;
         drop(db);
         fs::rename(scratch.path(), &path).map_err(RocksError::directory(&path))?;
         let synced = fs::File::open(&self.dir).and_then(|dir| dir.sync_all());
-        synced.map_err(RocksError::directory(&self.dir))
+        synced.map_err(RocksError::directory(&self.dir))?;
+        Ok(manifests)
     }
-}
 
-impl RocksBackend {
-    fn remove_all_but(&self, db: &DB, path: &Path, kept: GroupRange) -> Result<(), RocksError> {
+    fn remove_all_but(
+        &self,
+        db: &DB,
+        path: &Path,
+        layout: Layout,
+        kept: GroupRange,
+    ) -> Result<(), RocksError> {
         let all = self.groups.all();
         let (first, last) = (all.start().get(), all.end().get());
         let (start, end) = (kept.start().get(), kept.end().get());
         let range = |start, end| GroupRange::new(start, end).expect("both are groups, in order");
+        let remove = |removed| {
+            let ranges = db::ranges(db, path, layout, self.groups, removed)?;
+            db::remove(db, path, &ranges)
+        };
         if start > first {
-            db::remove(db, path, range(first, start - 1))?;
+            remove(range(first, start - 1))?;
         }
         if end < last {
-            db::remove(db, path, range(end + 1, last))?;
+            remove(range(end + 1, last))?;
         }
         Ok(())
     }
 
     /// Copies what a checkpoint has of its range into a database.
-    fn copy(&self, source: &Source, store: &Path, db: &DB, path: &Path) -> Result<(), RocksError> {
+    fn copy(
+        &self,
+        layout: Layout,
+        source: &Source,
+        store: &Path,
+        db: &DB,
+        path: &Path,
+    ) -> Result<(), RocksError> {
         let scratch = Scratch::new(store, &format!("{RESTORE}-part"))?;
         source.link_into(scratch.path())?;
         let from = db::open_read_only(
             scratch.path(),
+            layout,
             self.groups,
             &self.options,
             &self.block_cache,
         )?;
         let mut metrics = StoreMetrics::default();
         let mut batch = Batch::default();
-        db::walk(&from, scratch.path(), source.range, |key, value| {
-            db::split_key(key, scratch.path(), self.groups)?;
-            if !batch.has_room(key.len() + value.len(), self.options.write_batch_bytes) {
-                let full = std::mem::take(&mut batch);
-                write(db, path, full, &mut metrics)?;
-            }
-            batch.put(key, value);
-            Ok(ControlFlow::Continue(()))
-        })?;
+        for range in db::ranges(&from, scratch.path(), layout, self.groups, source.range)? {
+            db::walk(&from, scratch.path(), range, |key, value| {
+                match layout {
+                    Layout::Keyed => drop(db::split_key(key, scratch.path(), self.groups)?),
+                    Layout::Sliced => drop(db::split_slice_key(key, scratch.path(), self.groups)?),
+                }
+                if !batch.has_room(key.len() + value.len(), self.options.write_batch_bytes) {
+                    let full = std::mem::take(&mut batch);
+                    write(db, path, full, &mut metrics)?;
+                }
+                batch.put(key, value);
+                Ok(ControlFlow::Continue(()))
+            })?;
+        }
         write(db, path, batch, &mut metrics)
     }
 }

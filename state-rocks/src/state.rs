@@ -18,7 +18,7 @@ use state_codec::{
 
 use crate::db::{self, Expiry, entries};
 use crate::error::{Operation, RocksError};
-use crate::layout;
+use crate::layout::{self, Layout};
 use crate::options::{RocksOptions, WritePolicy};
 use crate::view::{RocksView, Scratch, VIEW};
 use crate::write::{Batch, DbKeys, write};
@@ -46,8 +46,8 @@ const KEYS_PER_READ: usize = 8192;
 ///
 /// Expired values are not given out; RocksDB drops them when it compacts the files that they are in.
 pub struct RocksState<V, C: StateCodec<V>> {
-    db: DB,
-    path: PathBuf,
+    pub(crate) db: DB,
+    pub(crate) path: PathBuf,
     groups: GroupCount,
     codec: C,
     options: RocksOptions,
@@ -167,7 +167,7 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
             of_stored,
             now_ms: Arc::clone(&shared_now_ms),
         });
-        let db = db::open(&path, groups, &options, &block_cache, expiry.as_ref())?;
+        let db = db::open(&path, Layout::Keyed, groups, &options, &block_cache, expiry.as_ref())?;
         Scratch::remove_left_over(&path)?;
         let cache_name = format!("{} cache", reservation.name());
         Ok(Self {
@@ -836,7 +836,7 @@ impl<V: StateValue, C: StateCodec<V>> Snapshot<V> for RocksState<V, C> {
         let linked = Checkpoint::new(&self.db)
             .and_then(|checkpoint| checkpoint.create_checkpoint(dir.path()));
         linked.map_err(|source| RocksError::engine(Operation::Freeze, &self.path, source))?;
-        let db = db::open_read_only(dir.path(), self.groups, &self.options, &self.block_cache)?;
+        let db = db::open_read_only(dir.path(), Layout::Keyed, self.groups, &self.options, &self.block_cache)?;
         Ok(RocksView {
             db,
             dir,
@@ -869,7 +869,7 @@ impl<V: StateValue, C: StateCodec<V>> Snapshot<V> for RocksState<V, C> {
             self.changed.is_empty(),
             "a store is cleared between bundles"
         );
-        db::remove(&self.db, &self.path, self.groups.all())?;
+        db::remove(&self.db, &self.path, &[layout::bounds(self.groups.all())])?;
         self.forget_all();
         self.settle_buffers();
         Ok(())

@@ -10,6 +10,7 @@ use state_codec::{SnapshotView, StateCodec};
 
 use crate::db;
 use crate::error::RocksError;
+use crate::layout;
 
 /// What directories beside a store are for.
 pub(crate) const VIEW: &str = "=view";
@@ -101,7 +102,7 @@ impl<V, C: StateCodec<V>> SnapshotView<V> for RocksView<C> {
         let Some(groups) = groups.intersect(self.groups.all()) else {
             return Ok(());
         };
-        db::walk(&self.db, self.dir.path(), groups, |key, bytes| {
+        db::walk(&self.db, self.dir.path(), layout::bounds(groups), |key, bytes| {
             let (group, row) = db::split_key(key, self.dir.path(), self.groups)?;
             let value = db::decode(&self.codec, self.dir.path(), key, bytes)?;
             if self.expires && self.codec.expires_at_ms(&value) <= self.now_ms {

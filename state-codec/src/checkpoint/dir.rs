@@ -39,6 +39,7 @@ use super::manifest::{
 ///     fingerprint: "top1".to_owned(),
 ///     group_count,
 ///     groups: group_count.all(),
+///     watermark_ms: None,
 ///     files: Vec::new(), // those of the writer
 ///     sections: Vec::new(),
 /// })?;

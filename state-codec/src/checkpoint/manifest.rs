@@ -63,7 +63,8 @@ impl fmt::Display for CheckpointKind {
 ///  "sections":[{"group":3,"rows":2,"offset":0,"bytes":4096,"crc32":305419896}]}
 /// ```
 ///
-/// The JSON is of exactly that length, in one line, and has no other members.
+/// The JSON is of exactly that length, in one line, and has no other members, but for `"watermark":-5`
+/// in front of the files of an operator that has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// The number of the checkpoint.
@@ -76,6 +77,8 @@ pub struct Manifest {
     pub group_count: GroupCount,
     /// The groups that the checkpoint is about, whether or not they have keys.
     pub groups: GroupRange,
+    /// The watermark of an operator that has one, in milliseconds of its clock.
+    pub watermark_ms: Option<i64>,
     /// Its files, each of another name; of a canonical checkpoint just one.
     pub files: Vec<FileEntry>,
     /// Where in the one file of a canonical checkpoint the rows of each group are, by rising group;
@@ -525,6 +528,8 @@ struct Stored {
     fingerprint: String,
     group_count: u32,
     groups: [u16; 2],
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    watermark: Option<i64>,
     files: Vec<StoredFile>,
     sections: Vec<StoredSection>,
 }
@@ -567,6 +572,7 @@ impl Stored {
             fingerprint: manifest.fingerprint.clone(),
             group_count: manifest.group_count.get(),
             groups: [manifest.groups.start().get(), manifest.groups.end().get()],
+            watermark: manifest.watermark_ms,
             files: manifest.files.iter().map(file).collect(),
             sections: manifest.sections.iter().map(section).collect(),
         }
@@ -601,6 +607,7 @@ impl Stored {
             group_count,
             groups: GroupRange::new(start, end)
                 .ok_or_else(|| format!("{start} to {end} is not a range of groups"))?,
+            watermark_ms: self.watermark,
             files: self.files.into_iter().map(file).collect::<Result<_, _>>()?,
             sections: self
                 .sections

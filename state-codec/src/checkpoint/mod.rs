@@ -22,6 +22,7 @@ use std::path::PathBuf;
 
 use keygroup::GroupRange;
 
+use crate::slices::SliceBackend;
 use crate::state::{StateBackend, StateCodec, StateValue};
 
 pub use cover::{CoverError, cover};
@@ -76,4 +77,37 @@ pub trait NativeBackend: StateBackend {
         groups: GroupRange,
         fingerprint: &str,
     ) -> Result<(), Self::Error>;
+}
+
+/// A backend whose slices can be saved as the files that they already have, without reading an entry.
+pub trait NativeSliceBackend: SliceBackend {
+    /// Saves what the state has of `groups` as checkpoint `id` of `dir`, as [`NativeBackend::checkpoint`] does
+    /// with keyed state, with the watermark of the operator. What was put is flushed.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    fn checkpoint_slices(
+        &self,
+        state: &mut Self::Slices,
+        dir: &CheckpointDir,
+        id: u64,
+        groups: GroupRange,
+        fingerprint: &str,
+        watermark_ms: i64,
+    ) -> Result<Manifest, Self::Error>;
+
+    /// Makes the state `name`, which must not exist, of what the checkpoints `parts` hold of `groups`, as
+    /// [`NativeBackend::restore`] does. Returns the manifests.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    fn restore_slices(
+        &self,
+        name: &str,
+        parts: &[CheckpointRef],
+        groups: GroupRange,
+        fingerprint: &str,
+    ) -> Result<Vec<Manifest>, Self::Error>;
 }

@@ -80,6 +80,7 @@ impl<'a> SectionWriter<'a> {
             fingerprint: fingerprint.to_owned(),
             group_count,
             groups,
+            watermark_ms: None,
             files: Vec::new(),
             sections: Vec::new(),
         };
@@ -89,6 +90,13 @@ impl<'a> SectionWriter<'a> {
             manifest,
             state: State::Between(file),
         })
+    }
+
+    /// Notes the watermark of an operator that has one, in milliseconds of its clock.
+    #[must_use]
+    pub fn with_watermark(mut self, watermark_ms: i64) -> Self {
+        self.manifest.watermark_ms = Some(watermark_ms);
+        self
     }
 
     /// Begins the section of `group`, and ends the one before.

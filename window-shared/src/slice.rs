@@ -1,0 +1,363 @@
+//! Accumulators of the keys of a slice, by place.
+
+use hashbrown::HashTable;
+use state_codec::Slot;
+
+use crate::accumulate::{Accumulators, Age, Place};
+use crate::aggregate::Plans;
+
+/// No place, or no slot.
+const NONE: u32 = u32::MAX;
+
+/// How many slots a table by slot may have for each key in it, and how many it always may.
+const DENSE_SLOTS_PER_KEY: usize = 8;
+const DENSE_SLOTS: usize = 1024;
+
+/// Where the keys of a slice are in its columns: by slot while the slice has a good part of the keys, in a
+/// hash table when it has few of many.
+#[derive(Clone, Debug)]
+enum Places {
+    Dense(Vec<Place>),
+    Sparse(HashTable<(u32, Place)>),
+}
+
+fn hash(slot: u32) -> u64 {
+    // Slots are dense numbers: an odd factor spreads them over both ends of the hash.
+    u64::from(slot).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl Places {
+    fn new() -> Self {
+        Self::Dense(Vec::new())
+    }
+
+    #[inline]
+    fn get(&self, slot: Slot) -> Option<Place> {
+        match self {
+            Self::Dense(places) => {
+                let place = places.get(slot.index()).copied().unwrap_or(NONE);
+                (place != NONE).then_some(place)
+            }
+            Self::Sparse(places) => {
+                let found = places.find(hash(slot.0), |entry| entry.0 == slot.0);
+                found.map(|entry| entry.1)
+            }
+        }
+    }
+
+    /// Notes the place of a slot that has none, as that of the last of `keys` keys.
+    fn insert(&mut self, slot: Slot, place: Place, keys: usize) {
+        if let Self::Dense(places) = self {
+            let needed = slot.index() + 1;
+            if needed > places.len() && needed > DENSE_SLOTS.max(keys * DENSE_SLOTS_PER_KEY) {
+                let listed = places.iter().enumerate();
+                let entries: Vec<(u32, Place)> = listed
+                    .filter(|&(_, &place)| place != NONE)
+                    .map(|(slot, &place)| (slot as u32, place))
+                    .collect();
+                let mut table = HashTable::with_capacity(entries.len() + 1);
+                for entry in entries {
+                    table.insert_unique(hash(entry.0), entry, |entry| hash(entry.0));
+                }
+                *self = Self::Sparse(table);
+            } else if needed > places.len() {
+                places.resize(needed, NONE);
+            }
+        }
+        match self {
+            Self::Dense(places) => places[slot.index()] = place,
+            Self::Sparse(places) => {
+                places.insert_unique(hash(slot.0), (slot.0, place), |entry| hash(entry.0));
+            }
+        }
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        match self {
+            Self::Dense(places) => places[slot.index()] = NONE,
+            Self::Sparse(places) => {
+                let found = places.find_entry(hash(slot.0), |entry| entry.0 == slot.0);
+                found.expect("a key of a slice has a place").remove();
+            }
+        }
+    }
+
+    fn allocated_bytes(&self) -> usize {
+        match self {
+            Self::Dense(places) => places.capacity() * size_of::<Place>(),
+            Self::Sparse(places) => places.allocation_size(),
+        }
+    }
+
+    /// No fewer than the bytes that `more` slots below `slot_bound` add.
+    fn growth_bytes(&self, more: usize, slot_bound: usize) -> usize {
+        match self {
+            Self::Dense(places) => {
+                let most = (2 * places.capacity()).max(slot_bound).max(4);
+                most.saturating_sub(places.capacity()) * size_of::<Place>() + sparse_bytes(more)
+            }
+            Self::Sparse(places) => sparse_bytes(places.len() + more),
+        }
+    }
+}
+
+fn sparse_bytes(keys: usize) -> usize {
+    // Tables double at seven eighths of their places.
+    (keys * 16 / 7 + 16).next_power_of_two() * (size_of::<(u32, Place)>() + 1)
+}
+
+/// The accumulators of one slice, or of a window.
+#[derive(Debug)]
+pub(crate) struct Slice {
+    places: Places,
+    /// By place: the slot of its key, or `NONE` for a place that is free.
+    slots: Vec<u32>,
+    free: Vec<Place>,
+    /// Those of the aggregates that are kept here; the others have no accumulators.
+    pub(crate) columns: Vec<Box<dyn Accumulators>>,
+    kept: Kept,
+    /// By place: whether it differs from what the state has. Empty where there is no state.
+    unwritten: Vec<bool>,
+}
+
+/// Which aggregates are kept.
+pub(crate) type Kept = fn(&dyn Accumulators) -> bool;
+
+impl Clone for Slice {
+    fn clone(&self) -> Self {
+        Self {
+            places: self.places.clone(),
+            slots: self.slots.clone(),
+            free: self.free.clone(),
+            columns: self.columns.iter().map(|column| column.clone_box()).collect(),
+            kept: self.kept,
+            unwritten: self.unwritten.clone(),
+        }
+    }
+}
+
+impl Slice {
+    pub(crate) fn new(plans: &Plans) -> Self {
+        Self::keeping(plans, |_| true)
+    }
+
+    /// One that keeps some aggregates alone.
+    pub(crate) fn keeping(plans: &Plans, kept: Kept) -> Self {
+        Self {
+            places: Places::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            columns: plans.iter().map(|plan| plan.empty.new_empty()).collect(),
+            kept,
+            unwritten: Vec::new(),
+        }
+    }
+
+    /// How many keys there are.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[inline]
+    pub(crate) fn place(&self, slot: Slot) -> Option<Place> {
+        self.places.get(slot)
+    }
+
+    /// The place of a key, which gets one without rows if it has none. Calls `created` then.
+    #[inline]
+    pub(crate) fn place_or_create(&mut self, slot: Slot, created: impl FnOnce(Place)) -> Place {
+        match self.places.get(slot) {
+            Some(place) => place,
+            None => {
+                let place = self.create(slot);
+                created(place);
+                place
+            }
+        }
+    }
+
+    #[cold]
+    fn create(&mut self, slot: Slot) -> Place {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(NONE);
+            Place::try_from(self.slots.len() - 1).expect("there are fewer than 2^32 keys")
+        });
+        self.slots[place as usize] = slot.0;
+        self.places.insert(slot, place, self.len());
+        place
+    }
+
+    /// The key of a place that is not free.
+    pub(crate) fn slot(&self, place: Place) -> Slot {
+        Slot(self.slots[place as usize])
+    }
+
+    /// Gives places that were created their accumulators.
+    pub(crate) fn grow_columns(&mut self) {
+        let len = self.slots.len();
+        for column in &mut self.columns {
+            if (self.kept)(column.as_ref()) {
+                column.grow(len);
+            }
+        }
+    }
+
+    /// Notes that what is at these places has changed.
+    pub(crate) fn set_unwritten(&mut self, places: &[Place]) {
+        self.unwritten.resize(self.slots.len(), false);
+        for &place in places {
+            self.unwritten[place as usize] = true;
+        }
+    }
+
+    pub(crate) fn set_all_unwritten(&mut self) {
+        self.unwritten.clear();
+        self.unwritten.resize(self.slots.len(), true);
+    }
+
+    pub(crate) fn set_all_written(&mut self) {
+        self.unwritten.fill(false);
+    }
+
+    pub(crate) fn is_unwritten(&self, place: Place) -> bool {
+        self.unwritten.get(place as usize).copied().unwrap_or(false)
+    }
+
+    /// Each key's place and slot, by place.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Place, Slot)> + '_ {
+        let slots = self.slots.iter().enumerate();
+        slots
+            .filter(|&(_, &slot)| slot != NONE)
+            .map(|(place, &slot)| (place as Place, Slot(slot)))
+    }
+
+    /// Forgets keys and what they had.
+    pub(crate) fn remove(&mut self, places: &[Place]) {
+        for &place in places {
+            let slot = std::mem::replace(&mut self.slots[place as usize], NONE);
+            self.places.remove(Slot(slot));
+            self.free.push(place);
+        }
+        for column in &mut self.columns {
+            if (self.kept)(column.as_ref()) {
+                column.reset(places);
+            }
+        }
+    }
+
+    /// Merges all of `other` into this, which gets the keys that it lacks; calls `created` with their slots.
+    /// Fills `into` and `from` with the places.
+    pub(crate) fn merge(
+        &mut self,
+        other: &Self,
+        age: Age,
+        pairs: &mut Pairs,
+        mut created: impl FnMut(Slot),
+    ) {
+        self.pair(other, pairs, |_, slot| created(slot));
+        for (column, others) in self.columns.iter_mut().zip(&other.columns) {
+            if (self.kept)(column.as_ref()) {
+                column.merge(&pairs.into, others.as_ref(), &pairs.from, age);
+            }
+        }
+    }
+
+    /// Fills `pairs` with where the keys of `other` are here, where they get a place if they have none.
+    pub(crate) fn pair(
+        &mut self,
+        other: &Self,
+        pairs: &mut Pairs,
+        mut created: impl FnMut(Place, Slot),
+    ) {
+        pairs.clear();
+        for (from, slot) in other.entries() {
+            let into = self.place_or_create(slot, |place| created(place, slot));
+            pairs.into.push(into);
+            pairs.from.push(from);
+        }
+        self.grow_columns();
+    }
+
+    /// Bytes allocated, by capacity: as the columns keep the account.
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        let columns = self.columns.iter().map(|column| column.allocated_bytes());
+        self.table_bytes() + columns.sum::<usize>()
+    }
+
+    /// The same, counted over.
+    pub(crate) fn recounted_bytes(&self) -> usize {
+        let columns = self.columns.iter().map(|column| column.recounted_bytes());
+        self.table_bytes() + columns.sum::<usize>()
+    }
+
+    fn table_bytes(&self) -> usize {
+        self.places.allocated_bytes()
+            + self.slots.capacity() * size_of::<u32>()
+            + self.free.capacity() * size_of::<Place>()
+            + self.unwritten.capacity()
+            + self.columns.capacity() * size_of::<Box<dyn Accumulators>>()
+            + size_of::<Self>()
+    }
+
+    /// No fewer than the bytes that `more` keys add, all of slots below `slot_bound`, besides what the columns
+    /// know themselves.
+    pub(crate) fn growth_bytes(&self, more: usize, slot_bound: usize) -> usize {
+        let doubled = 2 * (self.slots.capacity() + more).max(4);
+        let by_place = (doubled - self.slots.capacity()) * (size_of::<u32>() + size_of::<bool>());
+        by_place + self.places.growth_bytes(more, slot_bound)
+    }
+}
+
+/// Where keys are in two slices: buffers that are used again.
+#[derive(Debug, Default)]
+pub(crate) struct Pairs {
+    pub(crate) into: Vec<Place>,
+    pub(crate) from: Vec<Place>,
+}
+
+impl Pairs {
+    pub(crate) fn clear(&mut self) {
+        self.into.clear();
+        self.from.clear();
+    }
+
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        (self.into.capacity() + self.from.capacity()) * size_of::<Place>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_with_few_of_many_keys_is_small() {
+        let plans: Plans = Vec::new().into();
+        let mut slice = Slice::new(&plans);
+        for slot in [5, 1_000_000, 2_000_000, 3_000_000] {
+            slice.place_or_create(Slot(slot), |_| ());
+        }
+        assert_eq!(slice.place(Slot(1_000_000)), Some(1));
+        assert_eq!(slice.place(Slot(5)), Some(0));
+        assert_eq!(slice.place(Slot(6)), None);
+        assert!(slice.allocated_bytes() < 1_000, "{}", slice.allocated_bytes());
+    }
+
+    #[test]
+    fn places_of_removed_keys_are_given_out_again() {
+        let plans: Plans = Vec::new().into();
+        let mut slice = Slice::new(&plans);
+        for slot in 0..3 {
+            slice.place_or_create(Slot(slot), |_| ());
+        }
+        slice.remove(&[1]);
+        assert_eq!(slice.place(Slot(1)), None);
+        assert_eq!(slice.place_or_create(Slot(9), |_| ()), 1);
+        let entries: Vec<(Place, Slot)> = slice.entries().collect();
+        assert_eq!(entries, [(0, Slot(0)), (1, Slot(9)), (2, Slot(2))]);
+    }
+}
