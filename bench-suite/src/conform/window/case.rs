@@ -121,25 +121,23 @@ pub struct Span {
 }
 
 impl Window {
-    /// The end of the slice of a local time: of the shortest stretch that lies in the same windows
-    /// throughout.
+    /// The length of a slice: of the shortest stretch that lies in the same windows throughout.
+    #[must_use]
+    pub fn slice_ms(self) -> i64 {
+        match self {
+            Self::Tumble { size_ms, .. } => size_ms,
+            Self::Hop { slide_ms, .. } => slide_ms,
+            Self::Cumulate { step_ms, .. } => step_ms,
+        }
+    }
+
+    /// The end of the slice of a local time.
     #[must_use]
     pub fn slice_end(self, local_ms: i64) -> i64 {
-        let (Self::Tumble {
-            size_ms: unit_ms,
-            offset_ms,
-        }
-        | Self::Hop {
-            slide_ms: unit_ms,
-            offset_ms,
-            ..
-        }
-        | Self::Cumulate {
-            step_ms: unit_ms,
-            offset_ms,
-            ..
-        }) = self;
-        start(local_ms, offset_ms, unit_ms) + unit_ms
+        let (Self::Tumble { offset_ms, .. }
+        | Self::Hop { offset_ms, .. }
+        | Self::Cumulate { offset_ms, .. }) = self;
+        start(local_ms, offset_ms, self.slice_ms()) + self.slice_ms()
     }
 
     /// The windows that hold a local time, in the order of their ends. The first ends with the slice.

@@ -61,9 +61,8 @@ impl Cell {
             _ => value
                 .as_i64()
                 .filter(|number| {
-                    integers(data_type).is_some_and(|(least, greatest)| {
-                        (least..=greatest).contains(number)
-                    })
+                    integers(data_type)
+                        .is_some_and(|(least, greatest)| (least..=greatest).contains(number))
                 })
                 .map(Self::Integer),
         };
