@@ -1,6 +1,6 @@
 //! An answer against the recorded one, in the order that the case asks for.
 
-use crate::conform::window::case::{ExpectedRow, RowOrder, WindowCase, cells};
+use crate::conform::window::case::{AggFn, Event, ExpectedRow, RowOrder, WindowCase, cells};
 use crate::conform::window::cell::{BadCell, Cell};
 
 /// A row of an answer: the watermark that released it, and its values.
@@ -85,4 +85,37 @@ fn told(first: usize, expected: &[Answered], got: &[Answered], next: &[Answered]
         }
     }
     told
+}
+
+/// Number in `golden/DECISIONS.md` of why Flink's answer to a query of the plain form is not what the
+/// query means; `None` where it is, and for other queries.
+#[must_use]
+pub fn decision(case: &WindowCase) -> Option<u8> {
+    if case.ideal != Some(false) {
+        return None;
+    }
+    let output = &case.types.output;
+    let counts = case
+        .aggs
+        .iter()
+        .filter(|agg| agg.function == AggFn::Count && agg.arg.is_none() && agg.filter.is_none());
+    let counts_nothing = |expected: &ExpectedRow| {
+        counts.clone().any(|agg| {
+            let column = output.iter().position(|column| column.name == agg.name);
+            column.is_some_and(|column| expected.row.get(column) == Some(&0.into()))
+        })
+    };
+    if case.expected.iter().any(counts_nothing) {
+        return Some(13);
+    }
+    let time_column = case.input_column(&case.time_col);
+    let is_before_1970 = |event: &Event| match (event, time_column) {
+        (Event::Row(row), Some(column)) => row
+            .get(column)
+            .and_then(serde_json::Value::as_i64)
+            .is_some_and(|time| time < 0),
+        _ => false,
+    };
+    let loses_early_rows = case.two_phase && case.events.iter().any(is_before_1970);
+    Some(if loses_early_rows { 7 } else { 6 })
 }
