@@ -11,6 +11,7 @@ mod model; // an obvious Top-N, for answers that a decision changes
 mod rank; // ranking and deduplication jobs
 mod report; // counts and how they are shown
 mod ttl; // ranking jobs whose state expires
+pub mod window; // windowed queries: cases, an obvious model, and the comparison
 
 use std::fs;
 use std::io::{self, Read as _};
