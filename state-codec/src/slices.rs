@@ -68,7 +68,8 @@ pub trait SlicedState {
     /// # Errors
     ///
     /// Where the state cannot read; a damaged file is an error and never a short result.
-    fn scan(&mut self, slice: i64, groups: GroupRange, visit: Visit<'_>) -> Result<(), Self::Error>;
+    fn scan(&mut self, slice: i64, groups: GroupRange, visit: Visit<'_>)
+    -> Result<(), Self::Error>;
 
     /// The slices that may have entries, rising.
     ///
@@ -108,7 +109,8 @@ pub trait SliceScan {
     /// # Errors
     ///
     /// Where the state cannot read; a damaged file is an error and never a short result.
-    fn scan(&mut self, slice: i64, groups: GroupRange, visit: Visit<'_>) -> Result<(), Self::Error>;
+    fn scan(&mut self, slice: i64, groups: GroupRange, visit: Visit<'_>)
+    -> Result<(), Self::Error>;
 }
 
 /// Opens the state of operators with slices.

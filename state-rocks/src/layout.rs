@@ -194,7 +194,10 @@ mod tests {
     fn a_record_is_read_as_it_was_written() {
         assert_eq!(record(Layout::Keyed, groups(128)), *b"WEIR\x01\x00\x80");
         for count in [1, 128, 32_768] {
-            assert_eq!(read_record(Layout::Keyed, &record(Layout::Keyed, groups(count))), Ok(groups(count)));
+            assert_eq!(
+                read_record(Layout::Keyed, &record(Layout::Keyed, groups(count))),
+                Ok(groups(count))
+            );
         }
     }
 
@@ -202,7 +205,10 @@ mod tests {
     fn a_spoilt_record_is_an_error() {
         let whole = record(Layout::Keyed, groups(128));
         for length in 0..whole.len() {
-            assert!(read_record(Layout::Keyed, &whole[..length]).is_err(), "{length} bytes");
+            assert!(
+                read_record(Layout::Keyed, &whole[..length]).is_err(),
+                "{length} bytes"
+            );
         }
         assert!(read_record(Layout::Keyed, b"WEIR\x01\x00\x80\x00").is_err());
         assert!(read_record(Layout::Keyed, b"REIW\x01\x00\x80").is_err());
@@ -246,10 +252,15 @@ mod tests {
             let (found, group, row) = split_slice_key(&key(slice), groups(128))
                 .map(|(slice, group, row)| (slice, group.get(), row.to_vec()))
                 .unwrap();
-            assert_eq!((found, group, row.as_slice()), (slice, 69, b"row".as_slice()));
+            assert_eq!(
+                (found, group, row.as_slice()),
+                (slice, 69, b"row".as_slice())
+            );
             let all = GroupRange::new(0, 127).unwrap();
             let [start, end] = slice_bounds(slice, all);
-            assert!(start.as_slice() < &key(slice) && &key(slice)[..] < end.as_slice());
+            assert!(
+                start.as_slice() < key(slice).as_slice() && key(slice).as_slice() < end.as_slice()
+            );
             assert!(end.as_slice() < behind_slice(slice).as_slice());
         }
         assert_eq!(split_slice_key(b"\xff\xffWEIR.......", groups(128)), None);

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, LogLevel, Options};
+use rocksdb::{
+    BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, LogLevel, Options,
+};
 
 /// RocksDB makes a smaller write buffer this large.
 const SMALLEST_WRITE_BUFFER_BYTES: usize = 64 << 10;

@@ -80,7 +80,11 @@ impl RocksSlices {
                 expired.next();
             }
             let [start, _] = layout::slice_bounds(first, self.groups.all());
-            removed.delete_range_cf(entries(&self.db), start.to_vec(), layout::behind_slice(last));
+            removed.delete_range_cf(
+                entries(&self.db),
+                start.to_vec(),
+                layout::behind_slice(last),
+            );
         }
         self.db
             .write_opt(removed, &write_options())
@@ -174,11 +178,18 @@ impl SlicedState for RocksSlices {
             return Ok(());
         }
         let metrics = &mut self.metrics;
-        scan(&self.db, &self.path, self.groups, slice, groups, &mut |group, row, value| {
-            metrics.hydrated += 1;
-            metrics.read_bytes += (row.len() + value.len()) as u64;
-            visit(group, row, value)
-        })
+        scan(
+            &self.db,
+            &self.path,
+            self.groups,
+            slice,
+            groups,
+            &mut |group, row, value| {
+                metrics.hydrated += 1;
+                metrics.read_bytes += (row.len() + value.len()) as u64;
+                visit(group, row, value)
+            },
+        )
     }
 
     fn slices(&mut self) -> Result<Vec<i64>, RocksError> {
@@ -237,10 +248,15 @@ fn scan(
     let Some(groups) = groups.intersect(group_count.all()) else {
         return Ok(());
     };
-    db::walk(db, path, layout::slice_bounds(slice, groups), |key, value| {
-        let (_, group, row) = db::split_slice_key(key, path, group_count)?;
-        Ok(visit(group, row, value))
-    })
+    db::walk(
+        db,
+        path,
+        layout::slice_bounds(slice, groups),
+        |key, value| {
+            let (_, group, row) = db::split_slice_key(key, path, group_count)?;
+            Ok(visit(group, row, value))
+        },
+    )
 }
 
 /// The slices of a [`RocksSlices`] at one moment: its files of then, linked into a directory beside it, which
@@ -279,7 +295,14 @@ impl SliceBackend for RocksBackend {
         let path = self.dir.join(name);
         fs::create_dir_all(&path).map_err(RocksError::directory(&path))?;
         let groups = self.groups();
-        let db = db::open(&path, Layout::Sliced, groups, &self.options, &self.block_cache, None)?;
+        let db = db::open(
+            &path,
+            Layout::Sliced,
+            groups,
+            &self.options,
+            &self.block_cache,
+            None,
+        )?;
         Scratch::remove_left_over(&path)?;
         let live = db::slices(&db, &path, groups)?.into_iter().collect();
         Ok(Some(RocksSlices {

@@ -167,7 +167,14 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
             of_stored,
             now_ms: Arc::clone(&shared_now_ms),
         });
-        let db = db::open(&path, Layout::Keyed, groups, &options, &block_cache, expiry.as_ref())?;
+        let db = db::open(
+            &path,
+            Layout::Keyed,
+            groups,
+            &options,
+            &block_cache,
+            expiry.as_ref(),
+        )?;
         Scratch::remove_left_over(&path)?;
         let cache_name = format!("{} cache", reservation.name());
         Ok(Self {
@@ -210,10 +217,6 @@ impl<V, C: StateCodec<V>> RocksState<V, C> {
     /// The directory of the store.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    pub(crate) fn db(&self) -> &DB {
-        &self.db
     }
 
     /// Writes the values that [`WritePolicy::Back`] has let wait, between bundles.
@@ -836,7 +839,13 @@ impl<V: StateValue, C: StateCodec<V>> Snapshot<V> for RocksState<V, C> {
         let linked = Checkpoint::new(&self.db)
             .and_then(|checkpoint| checkpoint.create_checkpoint(dir.path()));
         linked.map_err(|source| RocksError::engine(Operation::Freeze, &self.path, source))?;
-        let db = db::open_read_only(dir.path(), Layout::Keyed, self.groups, &self.options, &self.block_cache)?;
+        let db = db::open_read_only(
+            dir.path(),
+            Layout::Keyed,
+            self.groups,
+            &self.options,
+            &self.block_cache,
+        )?;
         Ok(RocksView {
             db,
             dir,

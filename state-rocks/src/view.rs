@@ -102,13 +102,18 @@ impl<V, C: StateCodec<V>> SnapshotView<V> for RocksView<C> {
         let Some(groups) = groups.intersect(self.groups.all()) else {
             return Ok(());
         };
-        db::walk(&self.db, self.dir.path(), layout::bounds(groups), |key, bytes| {
-            let (group, row) = db::split_key(key, self.dir.path(), self.groups)?;
-            let value = db::decode(&self.codec, self.dir.path(), key, bytes)?;
-            if self.expires && self.codec.expires_at_ms(&value) <= self.now_ms {
-                return Ok(ControlFlow::Continue(()));
-            }
-            Ok(visit(group, row, &value))
-        })
+        db::walk(
+            &self.db,
+            self.dir.path(),
+            layout::bounds(groups),
+            |key, bytes| {
+                let (group, row) = db::split_key(key, self.dir.path(), self.groups)?;
+                let value = db::decode(&self.codec, self.dir.path(), key, bytes)?;
+                if self.expires && self.codec.expires_at_ms(&value) <= self.now_ms {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                Ok(visit(group, row, &value))
+            },
+        )
     }
 }

@@ -174,7 +174,10 @@ impl Aggregate {
                 function,
                 column,
                 distinct,
-            } => format!("{function}({}#{column})", if *distinct { "DISTINCT " } else { "" }),
+            } => format!(
+                "{function}({}#{column})",
+                if *distinct { "DISTINCT " } else { "" }
+            ),
             What::Custom { id, column, .. } => format!("{id:?}(#{column})"),
         };
         if let Some(filter) = self.filter {
@@ -252,7 +255,11 @@ impl Plan {
                     column: *index,
                     decoded: None,
                 };
-                (Some(argument), count(), Field::new(name, DataType::Int64, false))
+                (
+                    Some(argument),
+                    count(),
+                    Field::new(name, DataType::Int64, false),
+                )
             }
             What::Function {
                 function,
@@ -292,7 +299,11 @@ impl Plan {
             } => {
                 let (argument, value) = Argument::values(*index, column(*index)?.data_type());
                 let empty = columns(value, result.clone());
-                (Some(argument), empty, Field::new(name, result.clone(), true))
+                (
+                    Some(argument),
+                    empty,
+                    Field::new(name, result.clone(), true),
+                )
             }
         };
         Ok(Self {

@@ -36,7 +36,9 @@ pub enum WindowError<E: std::error::Error + 'static> {
     Denied(#[from] MemoryDenied),
     /// A write to the state failed in the middle of merging the slices of a window of CUMULATE. What the state
     /// holds now is of no use: open another and restore the last checkpoint.
-    #[error("a write failed in the middle of a merge: the state must be restored from a checkpoint")]
+    #[error(
+        "a write failed in the middle of a merge: the state must be restored from a checkpoint"
+    )]
     Broken,
     /// The timer or `window_time` of a window does not fit in 64 bits.
     #[error(transparent)]

@@ -68,10 +68,12 @@ pub(crate) fn sort(spec: &WindowSpec, batch: &RecordBatch) -> Result<Sorted, Bat
             let (mut times, nulls) = milliseconds(batch.column(column));
             let null_times = check_nulls(spec, nulls.as_ref())?;
             if let Some(zone) = &spec.time.zone {
-                let validity = nulls.as_ref().map_or(Validity::All, |nulls| Validity::Bits {
-                    bits: nulls.buffer().as_slice(),
-                    first_bit: nulls.offset(),
-                });
+                let validity = nulls
+                    .as_ref()
+                    .map_or(Validity::All, |nulls| Validity::Bits {
+                        bits: nulls.buffer().as_slice(),
+                        first_bit: nulls.offset(),
+                    });
                 let mut local = vec![0; times.len()];
                 zone.convert(Conversion::ToLocal, &times, validity, &mut local)
                     .map_err(|error| match error {

@@ -22,7 +22,7 @@ mod spill; // slices that are not in memory
 mod timers; // which windows are to fire
 mod windows; // which windows there are
 
-pub use crate::accumulate::{Accumulator, Accumulators, Age, Place, Sharing, take_bytes};
+pub use crate::accumulate::{Accumulator, Age, Sharing, take_bytes};
 pub use crate::aggregate::{Aggregate, Function};
 pub use crate::error::{BatchError, RestoreError, WindowError};
 pub use crate::local::LocalAggregate;

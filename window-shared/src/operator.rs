@@ -15,7 +15,7 @@ use crate::keys::Keys;
 use crate::metrics::{Counters, WindowMetrics};
 use crate::output;
 use crate::slice::{Pairs, Slice};
-use crate::sliding::{Sliding, Slices};
+use crate::sliding::{Slices, Sliding};
 use crate::spec::{Source, WindowSpec};
 use crate::timers::Timers;
 
@@ -197,11 +197,7 @@ impl<S: SlicedState> WindowOperator<S> {
     ///
     /// [`WindowError::State`] if the state cannot be opened, [`WindowError::Denied`] if there is no room for an
     /// empty operator.
-    pub fn open<B>(
-        spec: WindowSpec,
-        backend: &B,
-        name: &str,
-    ) -> Result<Self, WindowError<S::Error>>
+    pub fn open<B>(spec: WindowSpec, backend: &B, name: &str) -> Result<Self, WindowError<S::Error>>
     where
         B: SliceBackend<Slices = S, Error = S::Error>,
     {
@@ -224,7 +220,10 @@ impl<S: SlicedState> WindowOperator<S> {
         reservation: Reservation,
         state: Option<S>,
     ) -> Result<Self, WindowError<S::Error>> {
-        let spill = state.map(Spill::new).transpose().map_err(WindowError::State)?;
+        let spill = state
+            .map(Spill::new)
+            .transpose()
+            .map_err(WindowError::State)?;
         let shape = match spec.time.source {
             Source::Attached { .. } => Shape::Single,
             Source::Column(_) if spec.windows.is_cumulate() => Shape::Growing,
@@ -299,7 +298,10 @@ impl<S: SlicedState> WindowOperator<S> {
                 .map(|plan| input::argument(plan, batch).map_err(WindowError::Output))
                 .collect::<Result<Vec<_>, _>>()?;
             let mut keys = std::mem::take(&mut self.scratch.keys);
-            let encoded = self.spec.keys.encode(batch.columns(), batch.num_rows(), &mut keys);
+            let encoded = self
+                .spec
+                .keys
+                .encode(batch.columns(), batch.num_rows(), &mut keys);
             let added = match encoded {
                 Ok(()) => {
                     let arguments = &arguments;
@@ -373,7 +375,9 @@ impl<S: SlicedState> WindowOperator<S> {
         if self.spec.time.zone.is_none() {
             // Timers rise with the ends, so the first one behind the watermark can be counted out.
             let behind = i128::from(self.watermark_ms) + 2 - i128::from(slice_end);
-            let slices = (behind + i128::from(slice_ms) - 1).div_euclid(slice_ms.into()).max(0);
+            let slices = (behind + i128::from(slice_ms) - 1)
+                .div_euclid(slice_ms.into())
+                .max(0);
             let end = i128::from(slice_end) + slices * i128::from(slice_ms);
             return Ok(i64::try_from(end).ok().filter(|&end| end <= last));
         }
@@ -417,7 +421,9 @@ impl<S: SlicedState> WindowOperator<S> {
         self.make_room(added, keys, groups, slots)?;
         let prepared = self.hydrate(groups, slots).and_then(|()| {
             let targets = groups.iter().map(|&(target, _)| target);
-            targets.into_iter().try_for_each(|target| self.schedule_new(target))
+            targets
+                .into_iter()
+                .try_for_each(|target| self.schedule_new(target))
         });
         if prepared.is_err() {
             self.keys.forget_new();
@@ -481,13 +487,7 @@ impl<S: SlicedState> WindowOperator<S> {
         self.reservation.try_resize(self.tracked_bytes() + growth)
     }
 
-    fn add_group(
-        &mut self,
-        added: &Added<'_>,
-        target: i64,
-        rows: Option<&[u32]>,
-        slots: &[Slot],
-    ) {
+    fn add_group(&mut self, added: &Added<'_>, target: i64, rows: Option<&[u32]>, slots: &[Slot]) {
         let mut places = std::mem::take(&mut self.scratch.places);
         let mut slice = self.take_slice(target);
         let known = slice.len();
@@ -591,7 +591,10 @@ impl<S: SlicedState> WindowOperator<S> {
         if self.scratch.allocated_bytes() > KEPT_BUFFER_BYTES {
             self.scratch = Scratch::default();
         }
-        let limit = self.spill.as_ref().map_or(usize::MAX, |spill| spill.limit_bytes);
+        let limit = self
+            .spill
+            .as_ref()
+            .map_or(usize::MAX, |spill| spill.limit_bytes);
         if self.slice_bytes + self.keys.allocated_bytes() > limit {
             self.spill_all()?;
         }
@@ -904,7 +907,10 @@ impl<S: SlicedState> WindowOperator<S> {
         let Some(zone) = &self.spec.time.zone else {
             return Ok(());
         };
-        let around = (timer_ms.saturating_sub(CHANGE_MS), timer_ms.saturating_add(CHANGE_MS));
+        let around = (
+            timer_ms.saturating_sub(CHANGE_MS),
+            timer_ms.saturating_add(CHANGE_MS),
+        );
         if last <= end_ms || zone.fixed_offset_over(around.0, around.1).is_some() {
             return Ok(());
         }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, TimestampMillisecondArray};
+use arrow::array::{
+    ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, TimestampMillisecondArray,
+};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use state_codec::{KeyIndex, Slot};

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use arrow::array::BinaryBuilder;
 use keygroup::{GroupCount, GroupRange, KeyGroup, group_of};
 use state_codec::checkpoint::{
-    CheckpointDir, CheckpointRef, Manifest, NativeSliceBackend, SectionReader, SectionWriter,
-    cover,
+    CheckpointDir, CheckpointRef, Manifest, NativeSliceBackend, SectionReader, SectionWriter, cover,
 };
 use state_codec::{KeyBatch, KeyRows, Reservation, SliceBackend, SliceScan, SlicedState};
 
@@ -83,7 +82,9 @@ impl<V: SliceScan> FrozenWindows<V> {
                 // By group once, since each section goes through all slices.
                 let mut sorted = SortedKeys::default();
                 for slot in keys.slots() {
-                    sorted.push(slot.0, self.group_count, |out| keys.write_key_row(slot, out));
+                    sorted.push(slot.0, self.group_count, |out| {
+                        keys.write_key_row(slot, out)
+                    });
                 }
                 sorted.sort();
                 let all: Vec<_> = sorted.iter().collect();
@@ -110,15 +111,21 @@ impl<V: SliceScan> FrozenWindows<V> {
                     let of_group = of_group.expect("a group is a range of one");
                     for &end in slices.iter() {
                         let mut failure = None;
-                        let scanned = view.scan(end, of_group, &mut |group, row, value| {
-                            match pending.push(spec, group, end, row, value, &mut sections) {
+                        let scanned =
+                            view.scan(end, of_group, &mut |group, row, value| match pending.push(
+                                spec,
+                                group,
+                                end,
+                                row,
+                                value,
+                                &mut sections,
+                            ) {
                                 Ok(()) => ControlFlow::Continue(()),
                                 Err(error) => {
                                     failure = Some(error);
                                     ControlFlow::Break(())
                                 }
-                            }
-                        });
+                            });
                         scanned.map_err(WindowError::State)?;
                         if let Some(failure) = failure {
                             return Err(failure);
@@ -253,8 +260,7 @@ impl<S: SlicedState> WindowOperator<S> {
         let (fingerprint, watermark_ms) = (self.spec.fingerprint(), self.watermark_ms);
         let spill = self.spill()?.expect("a native backend has states");
         let state = &mut spill.state;
-        let saved =
-            backend.checkpoint_slices(state, dir, id, groups, &fingerprint, watermark_ms);
+        let saved = backend.checkpoint_slices(state, dir, id, groups, &fingerprint, watermark_ms);
         let manifest = saved.map_err(WindowError::State)?;
         events::saved(&manifest);
         Ok(manifest)
@@ -364,7 +370,9 @@ impl<S: SlicedState> WindowOperator<S> {
                 let batch = batch?;
                 let mut keys = KeyBatch::default();
                 let rows = batch.num_rows();
-                self.spec.partial_keys.encode(batch.columns(), rows, &mut keys)?;
+                self.spec
+                    .partial_keys
+                    .encode(batch.columns(), rows, &mut keys)?;
                 for row in 0..rows {
                     row_bytes.clear();
                     keys.write_key_row(row, &mut row_bytes);
@@ -417,5 +425,9 @@ fn least_watermark(manifests: &[Manifest]) -> Result<i64, RestoreError> {
         least = least.min(watermark_ms.ok_or(RestoreError::NoWatermark { id })?);
     }
     // No checkpoints say nothing.
-    Ok(if manifests.is_empty() { i64::MIN } else { least })
+    Ok(if manifests.is_empty() {
+        i64::MIN
+    } else {
+        least
+    })
 }

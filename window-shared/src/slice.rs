@@ -129,7 +129,11 @@ impl Clone for Slice {
             places: self.places.clone(),
             slots: self.slots.clone(),
             free: self.free.clone(),
-            columns: self.columns.iter().map(|column| column.clone_box()).collect(),
+            columns: self
+                .columns
+                .iter()
+                .map(|column| column.clone_box())
+                .collect(),
             kept: self.kept,
             unwritten: self.unwritten.clone(),
         }
@@ -344,7 +348,11 @@ mod tests {
         assert_eq!(slice.place(Slot(1_000_000)), Some(1));
         assert_eq!(slice.place(Slot(5)), Some(0));
         assert_eq!(slice.place(Slot(6)), None);
-        assert!(slice.allocated_bytes() < 1_000, "{}", slice.allocated_bytes());
+        assert!(
+            slice.allocated_bytes() < 1_000,
+            "{}",
+            slice.allocated_bytes()
+        );
     }
 
     #[test]

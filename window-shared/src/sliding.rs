@@ -95,9 +95,9 @@ impl Sliding {
     }
 
     fn include(&mut self, slices: &Slices, end: i64, slice: &Slice) {
-        let slices_with = &mut self.slices_with;
         self.running.pair(slice, &mut self.pairs, |_, _| ());
-        slices_with.resize(slices_with.len().max(self.running_bound()), 0);
+        let bound = self.slices_with.len().max(self.running_bound());
+        self.slices_with.resize(bound, 0);
         self.include_pairs(slice);
         self.included.insert(end);
         if !self.has_stacks {
@@ -138,7 +138,9 @@ impl Sliding {
         self.pairs.clear();
         for (from, slot) in slice.entries() {
             let into = self.running.place(slot);
-            self.pairs.into.push(into.expect("the key of an included slice runs"));
+            self.pairs
+                .into
+                .push(into.expect("the key of an included slice runs"));
             self.pairs.from.push(from);
         }
         self.exclude_pairs(slice);
@@ -206,8 +208,8 @@ impl Sliding {
     ) {
         self.pair_places(places, slots);
         self.running.grow_columns();
-        self.slices_with
-            .resize(self.slices_with.len().max(self.running_bound()), 0);
+        let bound = self.slices_with.len().max(self.running_bound());
+        self.slices_with.resize(bound, 0);
         self.include_pairs(slice);
         if self.has_stacks {
             self.restack(slices);

@@ -91,7 +91,11 @@ impl<S: SlicedState> WindowOperator<S> {
 
     /// The slices in memory or in the state that end in this range, rising.
     fn slices_in(&self, ends: impl RangeBounds<i64> + Clone) -> Vec<i64> {
-        let mut found: Vec<i64> = self.slices.range(ends.clone()).map(|(&end, _)| end).collect();
+        let mut found: Vec<i64> = self
+            .slices
+            .range(ends.clone())
+            .map(|(&end, _)| end)
+            .collect();
         if let Some(spill) = &self.spill
             && !spill.stored.is_empty()
         {
@@ -215,7 +219,10 @@ impl<S: SlicedState> WindowOperator<S> {
         let mut value = Vec::new();
         for (&end_ms, slice) in &self.slices {
             let mut keys = SortedKeys::default();
-            for (place, slot) in slice.entries().filter(|&(place, _)| slice.is_unwritten(place)) {
+            for (place, slot) in slice
+                .entries()
+                .filter(|&(place, _)| slice.is_unwritten(place))
+            {
                 keys.push(place, group_count, |out| {
                     self.keys.index.write_key_row(slot, out);
                 });
@@ -418,8 +425,13 @@ impl<S: SlicedState> WindowOperator<S> {
         changed: &[bool],
     ) -> Result<(), WindowError<S::Error>> {
         let mut sorted = SortedKeys::default();
-        for (place, slot) in whole.entries().filter(|&(place, _)| changed[place as usize]) {
-            sorted.push(place, self.group_count, |out| keys.index.write_key_row(slot, out));
+        for (place, slot) in whole
+            .entries()
+            .filter(|&(place, _)| changed[place as usize])
+        {
+            sorted.push(place, self.group_count, |out| {
+                keys.index.write_key_row(slot, out)
+            });
         }
         sorted.sort();
         let spill = self.spill.as_mut().expect("slices are stored there");

@@ -41,7 +41,9 @@ pub enum WindowsError {
         found_ms: i64,
     },
     /// A size that the slide or step does not divide.
-    #[error("the size of the windows, {size_ms} ms, is not a multiple of their {what}, {part_ms} ms")]
+    #[error(
+        "the size of the windows, {size_ms} ms, is not a multiple of their {what}, {part_ms} ms"
+    )]
     NotMultiple {
         /// `slide` or `step`.
         what: &'static str,
@@ -51,7 +53,9 @@ pub enum WindowsError {
         part_ms: i64,
     },
     /// An offset of TUMBLE that is as long as the size. HOP and CUMULATE take any.
-    #[error("the offset of the windows, {offset_ms} ms, is not shorter than their size, {size_ms} ms")]
+    #[error(
+        "the offset of the windows, {offset_ms} ms, is not shorter than their size, {size_ms} ms"
+    )]
     Offset {
         /// The offset.
         offset_ms: i64,
@@ -264,7 +268,9 @@ impl Windows {
         let offset_ms = self.offset_ms;
         match self.kind {
             Kind::Tumble { size_ms } => format!("tumble {size_ms} offset {offset_ms}"),
-            Kind::Hop { slide_ms, size_ms } => format!("hop {slide_ms} {size_ms} offset {offset_ms}"),
+            Kind::Hop { slide_ms, size_ms } => {
+                format!("hop {slide_ms} {size_ms} offset {offset_ms}")
+            }
             Kind::Cumulate {
                 step_ms,
                 max_size_ms,

@@ -28,6 +28,7 @@ fn members_depend_on_the_members_above_them() {
         "state-codec",
         "state-mem",
         "state-rocks",
+        "window-shared",
     ];
     assert_eq!(
         members,
@@ -38,6 +39,7 @@ fn members_depend_on_the_members_above_them() {
             ("state-mem", &["keygroup", "state-codec"]),
             ("state-rocks", &["keygroup", "state-codec"]),
             ("rank-top1", &["keygroup", "state-codec"]),
+            ("window-shared", &["calendar-tz", "keygroup", "state-codec"]),
             ("bench-suite", &all),
             ("xtask", &[]),
         ])
@@ -50,7 +52,7 @@ fn tests_depend_on_the_layers_above_them_alone() {
         "calendar-tz" | "keygroup" => 1,
         "state-codec" => 2,
         "state-mem" | "state-rocks" => 3,
-        "rank-top1" => 4,
+        "rank-top1" | "window-shared" => 4,
         "bench-suite" | "xtask" => 5,
         _ => panic!("{member} has a layer"),
     };

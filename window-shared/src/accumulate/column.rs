@@ -11,13 +11,13 @@ use state_codec::DecodeError;
 use super::{Accumulator, Age, Sharing};
 
 /// Where in the columns of a slice a key is.
-pub type Place = u32;
+pub(crate) type Place = u32;
 
 /// The accumulators of one aggregate of one slice, by place. Work is done on many at a time, so that it is
 /// looked up once what kind they are.
 ///
 /// This is what [`columns_of`] makes of an [`Accumulator`]; there is no other implementation.
-pub trait Accumulators: Any + Debug + Send + Sync {
+pub(crate) trait Accumulators: Any + Debug + Send + Sync {
     /// As a value that may be downcast.
     fn as_any(&self) -> &dyn Any;
     /// How windows share them.
@@ -26,12 +26,6 @@ pub trait Accumulators: Any + Debug + Send + Sync {
     fn new_empty(&self) -> Box<dyn Accumulators>;
     /// A copy.
     fn clone_box(&self) -> Box<dyn Accumulators>;
-    /// How many there are.
-    fn len(&self) -> usize;
-    /// Whether there is none.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
     /// Appends accumulators of no rows until there are `len`.
     fn grow(&mut self, len: usize);
     /// Makes those at `places` what they are without rows.
@@ -68,7 +62,10 @@ pub trait Accumulators: Any + Debug + Send + Sync {
 }
 
 /// Columns of `A` for an argument of type `argument` and results of type `result`.
-pub fn columns_of<A: Accumulator>(argument: DataType, result: DataType) -> Box<dyn Accumulators> {
+pub(crate) fn columns_of<A: Accumulator>(
+    argument: DataType,
+    result: DataType,
+) -> Box<dyn Accumulators> {
     Box::new(Column::<A> {
         values: Vec::new(),
         heap_bytes: 0,
@@ -118,10 +115,6 @@ impl<A: Accumulator> Accumulators for Column<A> {
 
     fn clone_box(&self) -> Box<dyn Accumulators> {
         Box::new(self.clone())
-    }
-
-    fn len(&self) -> usize {
-        self.values.len()
     }
 
     fn grow(&mut self, len: usize) {

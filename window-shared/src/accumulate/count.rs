@@ -58,7 +58,9 @@ impl Accumulator for Count {
         _: &DataType,
         _: &DataType,
     ) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(Int64Array::from_iter_values(all.map(|count| count.0))))
+        Ok(Arc::new(Int64Array::from_iter_values(
+            all.map(|count| count.0),
+        )))
     }
 }
 

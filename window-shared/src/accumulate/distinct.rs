@@ -12,8 +12,8 @@ use state_codec::DecodeError;
 
 use super::count::Count;
 use super::sum::{
-    Avg, DecimalAverage, DecimalSum, DecimalSum0, FloatAverage, FloatSum, FloatSum0,
-    IntegerSum, Sum, Sum0, average_type, sum_type,
+    Avg, DecimalAverage, DecimalSum, DecimalSum0, FloatAverage, FloatSum, FloatSum0, IntegerSum,
+    Sum, Sum0, average_type, sum_type,
 };
 use super::values::{Booleans, Bytes, Fixed, FromValue, Values};
 use super::{Accumulator, Accumulators, Age, Sharing, columns_of, take_bytes};
@@ -226,7 +226,12 @@ pub(crate) fn distinct(function: Function, argument: &DataType) -> Option<Box<dy
     }
     macro_rules! floats {
         ($type:ty) => {
-            of!($type, FloatSum<$type>, FloatSum0<$type>, FloatAverage<$type>)
+            of!(
+                $type,
+                FloatSum<$type>,
+                FloatSum0<$type>,
+                FloatAverage<$type>
+            )
         };
     }
     Some(match argument {

@@ -135,7 +135,11 @@ impl<V: Values, S: Side> Accumulator for Extreme<V, S> {
     fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
         let [flags] = take_bytes(bytes, "extreme")?;
         if flags > 3 {
-            return Err(DecodeError::malformed("extreme", 0, "its flags are below 4"));
+            return Err(DecodeError::malformed(
+                "extreme",
+                0,
+                "its flags are below 4",
+            ));
         }
         Ok(Self {
             best: (flags & 1 != 0).then(|| V::decode(bytes)).transpose()?,

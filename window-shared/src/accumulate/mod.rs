@@ -14,7 +14,7 @@ use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use state_codec::DecodeError;
 
-pub use self::column::{Accumulators, Place, columns_of};
+pub(crate) use self::column::{Accumulators, Place, columns_of};
 pub(crate) use self::count::Count;
 pub(crate) use self::distinct::distinct;
 pub(crate) use self::extreme::extreme;

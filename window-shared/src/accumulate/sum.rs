@@ -438,8 +438,7 @@ impl<T: Float + Debug> Accumulator for FloatAverage<T> {
         _: &DataType,
         _: &DataType,
     ) -> Result<ArrayRef, ArrowError> {
-        let averages =
-            all.map(|it| (it.count != 0).then(|| T::narrow(it.sum / it.count as f64)));
+        let averages = all.map(|it| (it.count != 0).then(|| T::narrow(it.sum / it.count as f64)));
         Ok(Arc::new(averages.collect::<PrimitiveArray<T>>()))
     }
 }
@@ -683,7 +682,9 @@ fn divide_half_up(sum: i128, count: i64, more_digits: u32) -> Option<i128> {
     if 2 * rest >= count {
         quotient += 1;
     }
-    let quotient = i128::try_from(quotient).ok().filter(|&it| it <= MAX_DECIMAL)?;
+    let quotient = i128::try_from(quotient)
+        .ok()
+        .filter(|&it| it <= MAX_DECIMAL)?;
     Some(if sum < 0 { -quotient } else { quotient })
 }
 
@@ -706,9 +707,10 @@ pub(crate) fn sum_type(argument: &DataType) -> Option<DataType> {
 /// The type of AVG over this type; `None` if it has no average.
 pub(crate) fn average_type(argument: &DataType) -> Option<DataType> {
     match argument {
-        DataType::Decimal128(_, scale) => {
-            Some(DataType::Decimal128(DECIMAL128_MAX_PRECISION, (*scale).max(6)))
-        }
+        DataType::Decimal128(_, scale) => Some(DataType::Decimal128(
+            DECIMAL128_MAX_PRECISION,
+            (*scale).max(6),
+        )),
         _ => sum_type(argument),
     }
 }

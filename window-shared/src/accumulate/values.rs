@@ -136,7 +136,7 @@ native_floats! { f32, u32; f64, u64; }
 
 impl<T> Values for Fixed<T>
 where
-    T: ArrowPrimitiveType,
+    T: ArrowPrimitiveType + Debug,
     T::Native: Native,
 {
     type Value = T::Native;
@@ -149,7 +149,7 @@ where
     }
 
     #[inline]
-    fn get<'a>(column: &&'a [T::Native], row: usize) -> T::Native {
+    fn get<'a>(column: &Self::Column<'a>, row: usize) -> Self::Ref<'a> {
         column[row]
     }
 
@@ -214,7 +214,7 @@ impl Values for Booleans {
         input.as_boolean()
     }
 
-    fn get<'a>(column: &&'a BooleanArray, row: usize) -> bool {
+    fn get<'a>(column: &Self::Column<'a>, row: usize) -> Self::Ref<'a> {
         column.value(row)
     }
 
@@ -295,7 +295,7 @@ impl Values for Bytes {
         }
     }
 
-    fn get<'a>(column: &BytesColumn<'a>, row: usize) -> &'a [u8] {
+    fn get<'a>(column: &Self::Column<'a>, row: usize) -> Self::Ref<'a> {
         match column {
             BytesColumn::Utf8(array) => value_of(array, row),
             BytesColumn::LargeUtf8(array) => value_of(array, row),
