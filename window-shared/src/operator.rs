@@ -1,6 +1,7 @@
 //! The operator: rows and watermarks in, the results of windows out.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
@@ -783,7 +784,7 @@ impl<S: SlicedState> WindowOperator<S> {
     fn grow(&mut self, first: i64, end_ms: i64) {
         let later: Vec<i64> = self
             .slices
-            .range(first + 1..=end_ms)
+            .range((Bound::Excluded(first), Bound::Included(end_ms)))
             .map(|(&end, _)| end)
             .collect();
         for end in later {

@@ -244,12 +244,13 @@ impl Windows {
         Ok((end_ms - self.first_slice_end(end_ms)?) / self.slice_ms() + 1)
     }
 
-    /// The window that follows the one that ends at `end_ms` and has slices in common with it, if there is one.
+    /// The end of the window that a key which has rows in the one that ends at `end_ms` may have a result in
+    /// next, of the same rows: with CUMULATE up to the max size, with HOP always, with TUMBLE never.
     pub fn next_window_end(&self, end_ms: i64) -> Option<i64> {
         let next = end_ms.checked_add(self.slice_ms())?;
         match self.kind {
             Kind::Tumble { .. } => None,
-            Kind::Hop { slide_ms, size_ms } => (slide_ms < size_ms).then_some(next),
+            Kind::Hop { .. } => Some(next),
             Kind::Cumulate { .. } => {
                 let last = self.last_window_end(end_ms).ok()?;
                 (next <= last).then_some(next)

@@ -254,6 +254,16 @@ struct Databases {
     zones: Mutex<HashMap<(Which, String), Zone>>,
 }
 
+/// A zone of the version that the recorded Flink had.
+pub(crate) fn recorded_zone(id: &str) -> Result<Zone, String> {
+    DATABASES.zone(Which::Recorded, id)
+}
+
+/// The zones of that version.
+pub(crate) fn recorded_database() -> &'static Database {
+    &DATABASES.recorded
+}
+
 static DATABASES: LazyLock<Databases> = LazyLock::new(|| Databases {
     recorded: tzdata::recorded().expect("the repository holds tz database 2025a"),
     bundled: Database::bundled(),

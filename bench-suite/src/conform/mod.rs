@@ -202,9 +202,8 @@ fn run_line(place: &str, line: &[u8], by_name: Option<Format>) -> Case {
         Some(Format::Calendar) => checked(value, calendar::conversion),
         Some(Format::Triggers) => checked(value, calendar::trigger),
         Some(Format::Zones) => checked(value, calendar::zone_id),
-        Some(format @ (Format::Slices | Format::Windows)) => {
-            Verdict::Unsupported(format!("{format:?}"))
-        }
+        Some(Format::Slices) => checked(value, window::slices),
+        Some(Format::Windows) => checked(value, window::windowed),
         None => Verdict::Unsupported("a shape that is not known".to_owned()),
     };
     Case::new(name, verdict)

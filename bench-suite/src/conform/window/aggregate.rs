@@ -108,13 +108,35 @@ impl Aggregate {
         }
     }
 
+    /// Whether a row passes the filter.
+    #[must_use]
+    pub fn takes(&self, row: &[Cell]) -> bool {
+        self.filter
+            .as_ref()
+            .is_none_or(|filter| filter.is_true(row))
+    }
+
+    /// Whether SUM and AVG are made of `$SUM0` and COUNT.
+    #[must_use]
+    pub fn is_reduced(&self) -> bool {
+        self.reduced
+    }
+
+    /// SUM or AVG, made of `$SUM0` and COUNT.
+    #[must_use]
+    pub fn of_sum0(&self, sum0: &Cell, count: i64) -> Cell {
+        match (Number::of(sum0), self.number) {
+            (Some(sum), Some(number)) if count != 0 => match self.function {
+                AggFn::Avg => number.average(sum, count),
+                _ => number.cell(sum),
+            },
+            _ => Cell::Null,
+        }
+    }
+
     /// Adds a row.
     pub fn add(&self, to: &mut Partial, row: &[Cell]) {
-        if self
-            .filter
-            .as_ref()
-            .is_some_and(|filter| !filter.is_true(row))
-        {
+        if !self.takes(row) {
             return;
         }
         let value = self.column.map(|column| &row[column]);
