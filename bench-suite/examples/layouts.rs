@@ -57,7 +57,9 @@ fn count(value: &[u8]) -> u64 {
 
 /// Keys of a slice, in the order of their bytes: all of them, mixed so that they lie apart.
 fn keys(count: u64) -> Vec<u64> {
-    let mut keys: Vec<u64> = (0..count).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let mut keys: Vec<u64> = (0..count)
+        .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .collect();
     keys.sort_unstable();
     keys
 }
@@ -117,7 +119,9 @@ fn by_timer(keys: &[u64]) -> Outcome<(Duration, u64)> {
         let start = Instant::now();
         let mut due = Vec::new();
         scan(&db, &key(&[1, slice]), key(&[1, slice + 1]), |key, _| {
-            due.push(u64::from_be_bytes(key[16..].try_into().expect("a key has 8 bytes")));
+            due.push(u64::from_be_bytes(
+                key[16..].try_into().expect("a key has 8 bytes"),
+            ));
         })?;
         let mut window = Vec::with_capacity(due.len());
         for run in due.chunks(8192 / SLICES as usize) {
@@ -125,13 +129,19 @@ fn by_timer(keys: &[u64]) -> Outcome<(Duration, u64)> {
                 .iter()
                 .flat_map(|&each| (oldest..=slice).map(move |slice| key(&[0, each, slice])))
                 .collect();
-            let cf = db.cf_handle("default").ok_or("there is a default column family")?;
+            let cf = db
+                .cf_handle("default")
+                .ok_or("there is a default column family")?;
             let found = db.batched_multi_get_cf(&cf, &wanted, true);
             let counts = found
                 .into_iter()
                 .map(|value| Ok(value?.map_or(0, |value| count(&value))))
                 .collect::<Result<Vec<u64>, rocksdb::Error>>()?;
-            window.extend(counts.chunks(SLICES as usize).map(|of_key| of_key.iter().sum::<u64>()));
+            window.extend(
+                counts
+                    .chunks(SLICES as usize)
+                    .map(|of_key| of_key.iter().sum::<u64>()),
+            );
         }
         let mut batch = WriteBatch::new();
         for &each in &due {

@@ -3,6 +3,7 @@
 //! A [`RocksBackend`] opens [`RocksState`]s below one directory, each a database of its own. A bundle
 //! works on values in memory: those of a batch's new keys are read in one sorted pass, and those that
 //! changed are written in key order when the bundle ends. Values that were read are kept for later bundles.
+//! Slices of operators with windows are in [`RocksSlices`].
 
 mod backend; // opens stores
 mod db; // the database of a store

@@ -141,6 +141,10 @@ impl SlicedState for RocksSlices {
         keys: &[(KeyGroup, &[u8])],
         found: &mut dyn FnMut(usize, &[u8]),
     ) -> Result<(), RocksError> {
+        if !self.live.contains(&slice) {
+            // What is left of one that has expired is still there.
+            return Ok(());
+        }
         let options = ReadOptions::default();
         let mut first = 0;
         for run in keys.chunks(KEYS_PER_READ) {

@@ -20,7 +20,7 @@ use hashbrown::HashTable;
 use keygroup::group_of;
 use rank_top1::Changelog;
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType,
+    BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType,
     DEFAULT_COLUMN_FAMILY_NAME, Options, WriteBatch, WriteOptions,
 };
 use state_codec::{RowForm, RowLayout, Rows, Select};
@@ -228,6 +228,9 @@ impl RocksFloor {
         table.set_block_cache(&Cache::new_lru_cache(defaults.block_cache_bytes));
         table.set_cache_index_and_filter_blocks(true);
         table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+        table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+        table.set_partition_filters(true);
+        table.set_pin_top_level_index_and_filter(true);
         table.set_bloom_filter(defaults.bloom_bits_per_key, false);
         let mut options = Options::default();
         options.create_if_missing(true);
@@ -237,7 +240,7 @@ impl RocksFloor {
         options.set_allow_concurrent_memtable_write(false);
         options.set_block_based_table_factory(&table);
         options.set_compression_type(DBCompressionType::Lz4);
-        options.set_bottommost_compression_type(DBCompressionType::Zstd);
+        options.set_bottommost_compression_type(DBCompressionType::Lz4);
         let path = directory.path().join("floor");
         let family = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, options.clone());
         DB::open_cf_descriptors(&options, path, [family])

@@ -186,6 +186,7 @@ pub fn valid_manifest() -> Vec<Vec<u8>> {
         group_count,
         groups: GroupRange::new(0, 63).expect("in order"),
         files: vec![file.clone()],
+        watermark_ms: Some(-5),
         sections: vec![section(3, 0), section(9, 1024)],
     };
     let native = Manifest {
@@ -197,6 +198,7 @@ pub fn valid_manifest() -> Vec<Vec<u8>> {
                 ..file
             },
         ],
+        watermark_ms: None,
         sections: Vec::new(),
         ..canonical.clone()
     };
