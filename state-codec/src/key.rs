@@ -7,8 +7,9 @@
 
 use std::cmp::Ordering;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, PrimitiveArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, FieldRef, Float32Type, Float64Type, Int8Type,
@@ -16,7 +17,8 @@ use arrow::datatypes::{
 };
 use foldhash::fast::FixedState;
 
-use crate::row::{EncodeError, RowForm, RowLayout, Rows, Select, UnsupportedType};
+use crate::key_index::{KeyIndex, Slot};
+use crate::row::{DecodeError, EncodeError, RowForm, RowLayout, Rows, Select, UnsupportedType};
 
 /// Bytes of a key row that is one word: the header and the word.
 const WORD_ROW_BYTES: usize = 16;
@@ -324,6 +326,41 @@ impl KeyEncoder {
         Ok(())
     }
 
+    /// The columns of the keys in these slots, whatever encoder of the same types they came from. No columns have
+    /// no length of their own.
+    ///
+    /// Costs a copy per key where keys are single values of at most 8 bytes, else decoding of its row.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if a key is not one of this encoder's columns.
+    ///
+    /// # Panics
+    ///
+    /// If a slot stands for no key.
+    pub fn decode(&self, index: &KeyIndex, slots: &[Slot]) -> Result<Vec<ArrayRef>, DecodeError> {
+        if self.columns.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let [only] = self.layout.fields()
+            && let Some(column) = decode_words(only.data_type(), index, slots)
+        {
+            return Ok(vec![column]);
+        }
+        let mut bytes = Vec::new();
+        let mut ends = Vec::with_capacity(slots.len());
+        for &slot in slots {
+            index.write_key_row(slot, &mut bytes);
+            ends.push(bytes.len());
+        }
+        let mut start = 0;
+        let rows: Vec<&[u8]> = ends
+            .iter()
+            .map(|&end| &bytes[std::mem::replace(&mut start, end)..end])
+            .collect();
+        self.layout.decode(&rows)
+    }
+
     /// Takes a column whose values are words as it is; `false` if they are not.
     fn encode_words(&self, column: &ArrayRef, out: &mut KeyBatch) -> bool {
         fn take<T: ArrowPrimitiveType>(
@@ -366,6 +403,51 @@ impl KeyEncoder {
             _ => return false,
         }
         true
+    }
+}
+
+/// The column of type `data_type` of keys that are words; `None` if they are not, or columns of this type.
+fn decode_words(data_type: &DataType, index: &KeyIndex, slots: &[Slot]) -> Option<ArrayRef> {
+    fn array<T: ArrowPrimitiveType>(
+        data_type: &DataType,
+        index: &KeyIndex,
+        slots: &[Slot],
+        value: impl Fn(u64) -> T::Native,
+    ) -> Option<ArrayRef> {
+        let mut values = Vec::with_capacity(slots.len());
+        let mut nulls = None;
+        for (row, &slot) in slots.iter().enumerate() {
+            match index.key(slot) {
+                Key::Word(word) => values.push(value(word)),
+                Key::Null => {
+                    // There is one key that is NULL, so it comes once.
+                    values.push(T::Native::default());
+                    nulls.get_or_insert_with(Vec::new).push(row);
+                }
+                Key::Row(_) => return None,
+            }
+        }
+        let nulls = nulls.map(|nulls| {
+            let mut valid = BooleanBufferBuilder::new(slots.len());
+            valid.append_n(slots.len(), true);
+            nulls.into_iter().for_each(|row| valid.set_bit(row, false));
+            NullBuffer::new(valid.finish())
+        });
+        let array = PrimitiveArray::<T>::new(values.into(), nulls);
+        Some(Arc::new(array.with_data_type(data_type.clone())))
+    }
+    // What encoding has put into the low bytes of the word.
+    match data_type {
+        DataType::Int64 => array::<Int64Type>(data_type, index, slots, u64::cast_signed),
+        DataType::Int32 => array::<Int32Type>(data_type, index, slots, |word| word as i32),
+        DataType::Int16 => array::<Int16Type>(data_type, index, slots, |word| word as i16),
+        DataType::Int8 => array::<Int8Type>(data_type, index, slots, |word| word as i8),
+        DataType::Date32 => array::<Date32Type>(data_type, index, slots, |word| word as i32),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            array::<TimestampMillisecondType>(data_type, index, slots, u64::cast_signed)
+        }
+        DataType::Float64 => array::<Float64Type>(data_type, index, slots, f64::from_bits),
+        _ => None,
     }
 }
 
@@ -480,5 +562,40 @@ mod tests {
             .encode(&[Arc::new(Int64Array::from(vec![5]))], 1, &mut keys)
             .unwrap();
         assert_eq!((keys.len(), keys.key(0)), (1, Key::Word(5)));
+    }
+
+    #[test]
+    fn keys_are_decoded_to_the_columns_they_came_from() {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(vec![Some(-7), None, Some(i64::MAX)])),
+            Arc::new(Int32Array::from(vec![Some(-7), None, Some(i32::MAX)])),
+            Arc::new(Int16Array::from(vec![Some(-7), None, Some(7)])),
+            Arc::new(Int8Array::from(vec![Some(-7), None, Some(7)])),
+            Arc::new(Date32Array::from(vec![Some(-7), None, Some(7)])),
+            Arc::new(Time32MillisecondArray::from(vec![Some(7), None, Some(0)])),
+            Arc::new(
+                TimestampMillisecondArray::from(vec![Some(-7), None, Some(7)]).with_timezone("UTC"),
+            ),
+            Arc::new(Float64Array::from(vec![Some(-0.5), None, Some(1.5)])),
+            Arc::new(Float32Array::from(vec![Some(-0.5), None, Some(1.5)])),
+            Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)])),
+            Arc::new(StringArray::from(vec![
+                Some("a"),
+                None,
+                Some("long enough"),
+            ])),
+            Arc::new(Int64Array::from(vec![1, 2, 3])),
+        ];
+        for column in columns {
+            let fields = [Arc::new(Field::new("k", column.data_type().clone(), true))];
+            let encoder = KeyEncoder::new(&fields, &[0]).unwrap();
+            let mut keys = KeyBatch::default();
+            encoder
+                .encode(std::slice::from_ref(&column), 3, &mut keys)
+                .unwrap();
+            let (mut index, mut slots) = (KeyIndex::default(), Vec::new());
+            index.resolve(&keys, &mut slots, &mut Vec::new());
+            assert_eq!(encoder.decode(&index, &slots).unwrap(), [column]);
+        }
     }
 }

@@ -361,7 +361,8 @@ impl KeyIndex {
         self.free_slots += 1;
     }
 
-    fn key(&self, slot: Slot) -> Key<'_> {
+    #[inline]
+    pub(crate) fn key(&self, slot: Slot) -> Key<'_> {
         key(&self.starts, &self.lengths, &self.arena, slot)
     }
 

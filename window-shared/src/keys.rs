@@ -16,6 +16,7 @@ pub(crate) struct Keys {
     unheld_before: Vec<Slot>,
     unheld: Vec<Slot>,
     new: Vec<Slot>,
+    forgotten: u64,
 }
 
 impl Keys {
@@ -36,6 +37,7 @@ impl Keys {
             self.holders[slot.index()] = 0;
             self.index.remove(slot);
         }
+        self.forgotten += self.new.len() as u64;
         self.new.clear();
     }
 
@@ -59,6 +61,7 @@ impl Keys {
             let holders = &mut self.holders[slot.index()];
             if *holders == LISTED {
                 *holders = 0;
+                self.forgotten += 1;
                 self.index.remove(slot);
             } else {
                 *holders &= !LISTED;
@@ -69,7 +72,15 @@ impl Keys {
 
     /// Forgets all keys: nothing holds any.
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self {
+            forgotten: self.forgotten + 1,
+            ..Self::default()
+        };
+    }
+
+    /// A number that grows whenever a key is forgotten: as long as it is the same, a slot means the same key.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     pub(crate) fn allocated_bytes(&self) -> usize {

@@ -120,7 +120,7 @@ impl<S: SlicedState> WindowOperator<S> {
         if slots.is_empty() {
             return Ok(None);
         }
-        let keys = output::key_columns(&self.spec, &self.keys.index, &slots)?;
+        let keys = self.spec.keys.decode(&self.keys.index, &slots)?;
         let accumulators: ArrayRef = std::sync::Arc::new(accumulators.finish());
         output::partials(&self.spec.partials, keys, slice_ends, accumulators)
             .map(Some)

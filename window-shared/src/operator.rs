@@ -14,7 +14,7 @@ use crate::events;
 use crate::input::{self, Group};
 use crate::keys::Keys;
 use crate::metrics::{Counters, WindowMetrics};
-use crate::output;
+use crate::output::{self, KeyColumns};
 use crate::slice::{Pairs, Slice};
 use crate::sliding::{Slices, Sliding};
 use crate::spec::{Source, WindowSpec};
@@ -92,6 +92,7 @@ pub struct WindowOperator<S: SlicedState> {
     pub(crate) counters: Counters,
     pub(crate) spill: Option<Spill<S>>,
     scratch: Scratch,
+    key_columns: KeyColumns,
 }
 
 /// Where slices go that have no room in memory.
@@ -247,6 +248,7 @@ impl<S: SlicedState> WindowOperator<S> {
             counters: Counters::default(),
             spill,
             scratch: Scratch::default(),
+            key_columns: KeyColumns::default(),
             spec,
         };
         operator.schedule_all()?;
@@ -444,19 +446,29 @@ impl<S: SlicedState> WindowOperator<S> {
         slots: &mut Vec<Slot>,
     ) -> Result<(), WindowError<S::Error>> {
         self.keys.resolve(keys, slots);
+        if self.reserve(added, groups, slots).is_ok() {
+            return Ok(());
+        }
+        // What is only kept to be faster goes first.
+        self.sliding.clear();
+        self.key_columns.clear();
         let Err(denied) = self.reserve(added, groups, slots) else {
             return Ok(());
         };
         self.keys.forget_new();
         if self.spill.is_none() || self.slices.is_empty() {
+            // What was given up for it stays given up; this only shrinks.
+            self.settle()?;
             return Err(denied.into());
         }
         self.spill_all()?;
         self.keys.resolve(keys, slots);
-        self.reserve(added, groups, slots).map_err(|denied| {
+        if let Err(denied) = self.reserve(added, groups, slots) {
             self.keys.forget_new();
-            denied.into()
-        })
+            self.settle()?;
+            return Err(denied.into());
+        }
+        Ok(())
     }
 
     fn reserve(
@@ -582,6 +594,7 @@ impl<S: SlicedState> WindowOperator<S> {
     /// Forgets the shared window and all slices and keys in memory.
     pub(crate) fn forget_resident(&mut self) {
         self.sliding.clear();
+        self.key_columns.clear();
         self.slices.clear();
         self.slice_bytes = 0;
         self.keys.clear();
@@ -609,6 +622,7 @@ impl<S: SlicedState> WindowOperator<S> {
             + self.sliding.allocated_bytes()
             + self.timers.allocated_bytes()
             + self.scratch.allocated_bytes()
+            + self.key_columns.allocated_bytes()
     }
 
     /// Charges what is held.
@@ -630,6 +644,7 @@ impl<S: SlicedState> WindowOperator<S> {
             + self.sliding.recounted_bytes()
             + self.timers.allocated_bytes()
             + self.scratch.allocated_bytes()
+            + self.key_columns.allocated_bytes()
     }
 
     /// What has been done so far.
@@ -726,6 +741,7 @@ impl<S: SlicedState> WindowOperator<S> {
     fn settle_or_shrink(&mut self) -> Result<(), WindowError<S::Error>> {
         if self.settle().is_err() {
             self.sliding.clear();
+            self.key_columns.clear();
             self.settle()?;
         }
         Ok(())
@@ -751,7 +767,7 @@ impl<S: SlicedState> WindowOperator<S> {
                 if slots.is_empty() {
                     return Ok(Vec::new());
                 }
-                let keys = output::key_columns(&self.spec, &self.keys.index, &slots)?;
+                let keys = self.key_columns.get(&self.spec, &self.keys, &slots)?;
                 let rows = slots.len();
                 let result =
                     output::results(&self.spec, end_ms, rows, keys, |index| window.column(index))?;
@@ -816,7 +832,7 @@ impl<S: SlicedState> WindowOperator<S> {
     }
 
     fn slice_results(
-        &self,
+        &mut self,
         end_ms: i64,
         slice: &Slice,
     ) -> Result<Vec<RecordBatch>, WindowError<S::Error>> {
@@ -824,7 +840,7 @@ impl<S: SlicedState> WindowOperator<S> {
             return Ok(Vec::new());
         }
         let (places, slots): (Vec<Place>, Vec<Slot>) = slice.entries().unzip();
-        let keys = output::key_columns(&self.spec, &self.keys.index, &slots)?;
+        let keys = self.key_columns.get(&self.spec, &self.keys, &slots)?;
         let column = |index: usize| (slice.columns[index].as_ref(), places.as_slice());
         Ok(vec![output::results(
             &self.spec,

@@ -7,33 +7,51 @@ use arrow::array::{
 };
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use state_codec::{KeyIndex, Slot};
+use state_codec::{DecodeError, Slot};
 
 use crate::accumulate::{Accumulators, Place};
 use crate::error::WindowError;
+use crate::keys::Keys;
 use crate::spec::WindowSpec;
 
-/// The key columns of these keys.
-pub(crate) fn key_columns<E: std::error::Error + 'static>(
-    spec: &WindowSpec,
-    index: &KeyIndex,
-    slots: &[Slot],
-) -> Result<Vec<ArrayRef>, WindowError<E>> {
-    if spec.group_by.is_empty() {
-        return Ok(Vec::new());
+/// The key columns of windows, kept as long as the next window has the same keys in the same order: windows that
+/// overlap mostly do.
+#[derive(Debug, Default)]
+pub(crate) struct KeyColumns {
+    slots: Vec<Slot>,
+    columns: Vec<ArrayRef>,
+    /// That of the keys.
+    forgotten: u64,
+}
+
+impl KeyColumns {
+    /// The columns of these keys.
+    pub(crate) fn get(
+        &mut self,
+        spec: &WindowSpec,
+        keys: &Keys,
+        slots: &[Slot],
+    ) -> Result<Vec<ArrayRef>, DecodeError> {
+        if self.forgotten != keys.forgotten() || self.slots != slots {
+            self.columns = spec.keys.decode(&keys.index, slots)?;
+            self.slots.clear();
+            self.slots.extend_from_slice(slots);
+            self.forgotten = keys.forgotten();
+        }
+        Ok(self.columns.clone())
     }
-    let mut bytes = Vec::new();
-    let mut ends = Vec::with_capacity(slots.len());
-    for &slot in slots {
-        index.write_key_row(slot, &mut bytes);
-        ends.push(bytes.len());
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
     }
-    let mut start = 0;
-    let rows: Vec<&[u8]> = ends
-        .iter()
-        .map(|&end| &bytes[std::mem::replace(&mut start, end)..end])
-        .collect();
-    Ok(spec.key_layout.decode(&rows)?)
+
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        let columns = self.columns.iter();
+        self.slots.capacity() * size_of::<Slot>()
+            + columns
+                .map(|column| column.get_array_memory_size())
+                .sum::<usize>()
+    }
 }
 
 /// The results of the window that ends at `end_ms`: `rows` of them, with these keys, and of each aggregate

@@ -407,7 +407,7 @@ impl<S: SlicedState> WindowOperator<S> {
             return Ok(None);
         };
         let (places, slots): (Vec<Place>, Vec<Slot>) = whole.entries().unzip();
-        let columns = output::key_columns(&self.spec, &keys.index, &slots)?;
+        let columns = self.spec.keys.decode(&keys.index, &slots)?;
         let column = |index: usize| (whole.columns[index].as_ref(), places.as_slice());
         let result = output::results(&self.spec, end_ms, slots.len(), columns, column)?;
         if self.shape == Shape::Growing && !self.has_earlier_window(end_ms) {
