@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use allocation_counter::measure;
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::ipc::writer::StreamWriter;
 use arrow::ipc::{self, IntArgs, Struct_, Struct_Args};
 use arrow::ipc::{
     FieldArgs, FieldNode, Message, MessageArgs, MessageHeader, MetadataVersion, RecordBatchArgs,
@@ -151,4 +153,33 @@ fn buffers_that_share_bytes_are_refused() {
 fn a_buffer_that_would_have_to_be_copied_is_refused() {
     let told = refused(&sharing(1, 1000, 4), &ints(1));
     assert!(told.contains("aligned"), "{told}");
+}
+
+/// Arrow's reader panics where the offsets of a column end within one.
+#[test]
+fn a_buffer_that_ends_within_an_element_is_refused() {
+    let texts = StringArray::from(vec!["a", "bc", "def", "ghij"]);
+    let batch = RecordBatch::try_from_iter([("text", Arc::new(texts) as ArrayRef)]).unwrap();
+    let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    let section = writer.into_inner().unwrap();
+    assert_eq!(
+        decode_section(&section, &batch.schema()).unwrap(),
+        [batch.clone()]
+    );
+    // The length of the five offsets, wherever it stands.
+    let length = 20_i64.to_le_bytes();
+    let places: Vec<usize> = (0..section.len() - 8)
+        .filter(|&at| section[at..at + 8] == length)
+        .collect();
+    assert!(!places.is_empty());
+    for at in places {
+        let mut longer = section.clone();
+        longer[at] += 1;
+        let error = decode_section(&longer, &batch.schema()).unwrap_err();
+        assert!(
+            error.to_string().contains("ends within an element"),
+            "{error}"
+        );
+    }
 }

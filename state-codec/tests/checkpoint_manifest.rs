@@ -86,6 +86,20 @@ fn what_is_written_is_what_is_read() {
 }
 
 #[test]
+fn a_watermark_stands_between_groups_and_files() {
+    for watermark_ms in [-5, 0, i64::MIN, i64::MAX] {
+        let text = format!("[0,63],\"watermark\":{watermark_ms},\"files\"");
+        let bytes = file(&JSON.replace("[0,63],\"files\"", &text));
+        let manifest = Manifest {
+            watermark_ms: Some(watermark_ms),
+            ..canonical()
+        };
+        assert_eq!(manifest.to_bytes(), bytes);
+        assert_eq!(read(&bytes).unwrap(), manifest);
+    }
+}
+
+#[test]
 fn each_damage_of_the_file_has_its_error() {
     let whole = file(JSON);
     for length in 0..whole.len() {

@@ -363,8 +363,18 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// A buffer of at least so many bytes; any for `None`.
-    fn buffer(&mut self, least_bytes: Option<u64>) -> io::Result<()> {
+    /// A buffer of at least `count` elements of `width` bytes. Arrow takes its whole length for such elements, and
+    /// panics where a part of one is left.
+    fn elements(&mut self, count: u64, width: u64) -> io::Result<()> {
+        let bytes = self.buffer(count.checked_mul(width))?;
+        if width > 0 && bytes % width != 0 {
+            return Err(malformed("a buffer ends within an element"));
+        }
+        Ok(())
+    }
+
+    /// A buffer of at least so many bytes, which are not too many to count. Returns its length.
+    fn buffer(&mut self, least_bytes: Option<u64>) -> io::Result<u64> {
         let buffer = self.buffers.next();
         let buffer = buffer.ok_or_else(|| malformed("a batch has too few buffers"))?;
         let range = u64::try_from(buffer.offset())
@@ -383,7 +393,7 @@ impl<'a> Parts<'a> {
         if least_bytes.is_none_or(|least| bytes < least) {
             return Err(malformed("a buffer is too short for its rows"));
         }
-        Ok(())
+        Ok(bytes)
     }
 
     /// The parts of a column of this type. Returns its rows.
@@ -400,19 +410,19 @@ impl<'a> Parts<'a> {
             return Ok(rows);
         }
         self.buffer(Some(if nulls > 0 { rows.div_ceil(8) } else { 0 }))?;
-        let offsets = |width: u64| if rows == 0 { 0 } else { (rows + 1) * width };
+        let offsets = if rows == 0 { 0 } else { rows + 1 };
         match data_type {
-            DataType::Boolean => self.buffer(Some(rows.div_ceil(8)))?,
+            DataType::Boolean => _ = self.buffer(Some(rows.div_ceil(8)))?,
             DataType::Utf8 | DataType::Binary => {
-                self.buffer(Some(offsets(4)))?;
+                self.elements(offsets, 4)?;
                 self.buffer(Some(0))?;
             }
             DataType::LargeUtf8 | DataType::LargeBinary => {
-                self.buffer(Some(offsets(8)))?;
+                self.elements(offsets, 8)?;
                 self.buffer(Some(0))?;
             }
             DataType::Utf8View | DataType::BinaryView => {
-                self.buffer(Some(rows * 16))?;
+                self.elements(rows, 16)?;
                 let count = self.variadic_counts.next();
                 let count = count.ok_or_else(|| malformed("a view column has no buffer count"))?;
                 if count < 0 {
@@ -424,14 +434,14 @@ impl<'a> Parts<'a> {
             }
             DataType::FixedSizeBinary(width) => {
                 let width = u64::try_from(*width).map_err(|_| wrong())?;
-                self.buffer(rows.checked_mul(width))?;
+                self.elements(rows, width)?;
             }
             DataType::List(child) | DataType::Map(child, _) => {
-                self.buffer(Some(offsets(4)))?;
+                self.elements(offsets, 4)?;
                 self.column(child.data_type())?;
             }
             DataType::LargeList(child) => {
-                self.buffer(Some(offsets(8)))?;
+                self.elements(offsets, 8)?;
                 self.column(child.data_type())?;
             }
             DataType::FixedSizeList(child, size) => {
@@ -451,11 +461,11 @@ impl<'a> Parts<'a> {
             }
             DataType::Dictionary(index, _) => {
                 let width = index.primitive_width().ok_or_else(wrong)?;
-                self.buffer(Some(rows * width as u64))?;
+                self.elements(rows, width as u64)?;
             }
             other => {
                 let width = other.primitive_width().ok_or_else(wrong)?;
-                self.buffer(Some(rows * width as u64))?;
+                self.elements(rows, width as u64)?;
             }
         }
         Ok(rows)
