@@ -93,6 +93,8 @@ pub struct WindowOperator<S: SlicedState> {
     pub(crate) spill: Option<Spill<S>>,
     scratch: Scratch,
     key_columns: KeyColumns,
+    /// How many keys the slice had that was dropped last.
+    last_dropped_keys: usize,
 }
 
 /// Where slices go that have no room in memory.
@@ -188,6 +190,9 @@ impl Scratch {
 /// Bytes of slices and keys that stay in memory beside a state that can take them.
 pub(crate) const RESIDENT_BYTES: usize = 8 << 20;
 
+/// A slice has a place for every key if one in so many is likely to come.
+const DIRECT_PART: usize = 4;
+
 /// Bytes of buffers that are kept from one batch to the next.
 const KEPT_BUFFER_BYTES: usize = 1 << 20;
 
@@ -249,6 +254,7 @@ impl<S: SlicedState> WindowOperator<S> {
             spill,
             scratch: Scratch::default(),
             key_columns: KeyColumns::default(),
+            last_dropped_keys: 0,
             spec,
         };
         operator.schedule_all()?;
@@ -478,16 +484,19 @@ impl<S: SlicedState> WindowOperator<S> {
         slots: &[Slot],
     ) -> Result<(), MemoryDenied> {
         let slot_bound = self.keys.index.slot_bound();
-        let empty = Slice::new(&self.spec.plans);
+        let empty = self.new_slice();
         let mut growth = added.heap_bytes();
         for (target, group) in groups {
             let rows = group.rows.as_ref().map_or(slots.len(), Vec::len);
-            let more = rows.min(self.keys.index.len());
+            let mut more = rows.min(self.keys.index.len());
             let slice = self.slices.get(target);
             if let Some(shared) = slice.filter(|slice| Arc::strong_count(slice) > 1) {
                 growth += shared.allocated_bytes();
             }
             let slice = slice.map_or(&empty, |slice| slice.as_ref());
+            if slice.is_direct() {
+                more = slot_bound.saturating_sub(slice.bound());
+            }
             growth += slice.growth_bytes(more, slot_bound) + size_of::<Slice>();
             for (index, column) in slice.columns.iter().enumerate() {
                 growth += column.growth_bytes(more, added.argument(index));
@@ -502,28 +511,41 @@ impl<S: SlicedState> WindowOperator<S> {
 
     fn add_group(&mut self, added: &Added<'_>, target: i64, rows: Option<&[u32]>, slots: &[Slot]) {
         let mut places = std::mem::take(&mut self.scratch.places);
-        let mut slice = self.take_slice(target);
-        let known = slice.len();
+        let mut slice = match self.slices.contains_key(&target) {
+            true => self.take_slice(target),
+            false => Arc::new(self.new_slice()),
+        };
         let keys = &mut self.keys;
         let owned = Arc::make_mut(&mut slice);
+        owned.reserve_slots(keys.index.slot_bound());
         places.clear();
-        let mut place = |slot: Slot| owned.place_or_create(slot, |_| keys.hold(slot));
+        let included = self.sliding.is_included(target);
+        let mut created = Vec::new();
+        let mut place = |slot: Slot| {
+            owned.place_or_create(slot, |place| {
+                keys.hold(slot);
+                if included {
+                    created.push(place);
+                }
+            })
+        };
         match rows {
             None => places.extend(slots.iter().map(|&slot| place(slot))),
             Some(rows) => places.extend(rows.iter().map(|&row| place(slots[row as usize]))),
         }
         owned.grow_columns();
-        let included = self.sliding.is_included(target);
         let (mut touched, mut touched_slots) = (Vec::new(), Vec::new());
         if included {
             touched.clone_from(&places);
             touched.sort_unstable();
             touched.dedup();
             touched_slots = touched.iter().map(|&place| owned.slot(place)).collect();
-            // Nothing is removed from a slice, so new keys have the last places.
-            let old = touched.partition_point(|&place| (place as usize) < known);
-            self.sliding
-                .before_change(owned, &touched[..old], &touched_slots[..old]);
+            // What the window has already of the keys that change.
+            created.sort_unstable();
+            let is_old = |place: &Place| created.binary_search(place).is_err();
+            let old: Vec<Place> = touched.iter().copied().filter(is_old).collect();
+            let old_slots: Vec<Slot> = old.iter().map(|&place| owned.slot(place)).collect();
+            self.sliding.before_change(owned, &old, &old_slots);
         }
         match added {
             Added::Rows { batch, arguments } => {
@@ -562,6 +584,20 @@ impl<S: SlicedState> WindowOperator<S> {
         }
     }
 
+    /// A slice without rows. If the newest one has most of the keys, it is made for as many; if there is none, for
+    /// all that there are.
+    fn new_slice(&self) -> Slice {
+        let slice = Slice::new(&self.spec.plans);
+        let keys = self.keys.index.slot_bound();
+        let newest = self.slices.last_key_value().map(|(_, slice)| slice.len());
+        let likely = newest.unwrap_or(self.last_dropped_keys);
+        if likely * DIRECT_PART >= keys {
+            slice.direct()
+        } else {
+            slice
+        }
+    }
+
     /// A slice to change, or a new one; its bytes are not counted until it is put back.
     pub(crate) fn take_slice(&mut self, end_ms: i64) -> Arc<Slice> {
         match self.slices.remove(&end_ms) {
@@ -584,10 +620,9 @@ impl<S: SlicedState> WindowOperator<S> {
             self.sliding.exclude(&self.slices, end_ms);
         }
         if let Some(slice) = self.slices.remove(&end_ms) {
+            self.last_dropped_keys = slice.len();
             self.slice_bytes -= slice.allocated_bytes();
-            for (_, slot) in slice.entries() {
-                self.keys.release(slot);
-            }
+            slice.for_each(|_, slot| self.keys.release(slot));
         }
     }
 
@@ -824,9 +859,7 @@ impl<S: SlicedState> WindowOperator<S> {
             if self.spill.is_some() {
                 owned.set_unwritten(&pairs.into);
             }
-            for (_, slot) in slice.entries() {
-                self.keys.release(slot);
-            }
+            slice.for_each(|_, slot| self.keys.release(slot));
             self.put_slice(first, whole);
         }
     }
@@ -839,7 +872,7 @@ impl<S: SlicedState> WindowOperator<S> {
         if slice.is_empty() {
             return Ok(Vec::new());
         }
-        let (places, slots): (Vec<Place>, Vec<Slot>) = slice.entries().unzip();
+        let (places, slots): (Vec<Place>, Vec<Slot>) = slice.entries().into_iter().unzip();
         let keys = self.key_columns.get(&self.spec, &self.keys, &slots)?;
         let column = |index: usize| (slice.columns[index].as_ref(), places.as_slice());
         Ok(vec![output::results(

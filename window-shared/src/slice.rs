@@ -13,11 +13,14 @@ const NONE: u32 = u32::MAX;
 const DENSE_SLOTS_PER_KEY: usize = 8;
 const DENSE_SLOTS: usize = 1024;
 
-/// Where the keys of a slice are in its columns: by slot while the slice has a good part of the keys, in a
-/// hash table when it has few of many.
+/// Where the keys of a slice are in its columns.
 #[derive(Clone, Debug)]
 enum Places {
+    /// At their slots, if the slice has them: for slices that have most keys.
+    Direct(Vec<bool>),
+    /// Where a table by slot says.
     Dense(Vec<Place>),
+    /// Where a hash table says: for slices that have few of many keys.
     Sparse(HashTable<(u32, Place)>),
 }
 
@@ -27,13 +30,13 @@ fn hash(slot: u32) -> u64 {
 }
 
 impl Places {
-    fn new() -> Self {
-        Self::Dense(Vec::new())
-    }
-
     #[inline]
     fn get(&self, slot: Slot) -> Option<Place> {
         match self {
+            Self::Direct(present) => {
+                let present = present.get(slot.index()).copied().unwrap_or(false);
+                present.then_some(slot.0)
+            }
             Self::Dense(places) => {
                 let place = places.get(slot.index()).copied().unwrap_or(NONE);
                 (place != NONE).then_some(place)
@@ -65,6 +68,7 @@ impl Places {
             }
         }
         match self {
+            Self::Direct(_) => unreachable!("a slot is its own place"),
             Self::Dense(places) => places[slot.index()] = place,
             Self::Sparse(places) => {
                 places.insert_unique(hash(slot.0), (slot.0, place), |entry| hash(entry.0));
@@ -74,6 +78,7 @@ impl Places {
 
     fn remove(&mut self, slot: Slot) {
         match self {
+            Self::Direct(present) => present[slot.index()] = false,
             Self::Dense(places) => places[slot.index()] = NONE,
             Self::Sparse(places) => {
                 let found = places.find_entry(hash(slot.0), |entry| entry.0 == slot.0);
@@ -84,6 +89,7 @@ impl Places {
 
     fn allocated_bytes(&self) -> usize {
         match self {
+            Self::Direct(present) => present.capacity(),
             Self::Dense(places) => places.capacity() * size_of::<Place>(),
             Self::Sparse(places) => places.allocation_size(),
         }
@@ -92,6 +98,10 @@ impl Places {
     /// No fewer than the bytes that `more` slots below `slot_bound` add.
     fn growth_bytes(&self, more: usize, slot_bound: usize) -> usize {
         match self {
+            Self::Direct(present) => {
+                let most = (2 * present.capacity()).max(slot_bound).max(8);
+                most.saturating_sub(present.capacity())
+            }
             Self::Dense(places) => {
                 let most = (2 * places.capacity()).max(slot_bound).max(4);
                 most.saturating_sub(places.capacity()) * size_of::<Place>() + sparse_bytes(more)
@@ -110,7 +120,11 @@ fn sparse_bytes(keys: usize) -> usize {
 #[derive(Debug)]
 pub(crate) struct Slice {
     places: Places,
-    /// By place: the slot of its key, or `NONE` for a place that is free.
+    /// How many places there are.
+    bound: usize,
+    /// How many keys.
+    len: usize,
+    /// By place: the slot of its key, or `NONE` for a place that is free; nothing where slots are places.
     slots: Vec<u32>,
     free: Vec<Place>,
     /// Those of the aggregates that are kept here; the others have no accumulators.
@@ -127,6 +141,8 @@ impl Clone for Slice {
     fn clone(&self) -> Self {
         Self {
             places: self.places.clone(),
+            bound: self.bound,
+            len: self.len,
             slots: self.slots.clone(),
             free: self.free.clone(),
             columns: self
@@ -145,10 +161,30 @@ impl Slice {
         Self::keeping(plans, |_| true)
     }
 
+    /// One that has places for all slots, for most of the keys.
+    pub(crate) fn direct(self) -> Self {
+        debug_assert!(self.is_empty(), "places of keys do not move");
+        Self {
+            places: Places::Direct(Vec::new()),
+            ..self
+        }
+    }
+
+    pub(crate) fn is_direct(&self) -> bool {
+        matches!(self.places, Places::Direct(_))
+    }
+
+    /// How many places there are: all are below this.
+    pub(crate) fn bound(&self) -> usize {
+        self.bound
+    }
+
     /// One that keeps some aggregates alone.
     pub(crate) fn keeping(plans: &Plans, kept: Kept) -> Self {
         Self {
-            places: Places::new(),
+            places: Places::Dense(Vec::new()),
+            bound: 0,
+            len: 0,
             slots: Vec::new(),
             free: Vec::new(),
             columns: plans.iter().map(|plan| plan.empty.new_empty()).collect(),
@@ -159,11 +195,11 @@ impl Slice {
 
     /// How many keys there are.
     pub(crate) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.len
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len == 0
     }
 
     #[inline]
@@ -184,25 +220,47 @@ impl Slice {
         }
     }
 
-    #[cold]
     fn create(&mut self, slot: Slot) -> Place {
+        self.len += 1;
+        if let Places::Direct(present) = &mut self.places {
+            if slot.index() >= present.len() {
+                present.resize(slot.index() + 1, false);
+                self.bound = present.len();
+            }
+            present[slot.index()] = true;
+            return slot.0;
+        }
         let place = self.free.pop().unwrap_or_else(|| {
             self.slots.push(NONE);
+            self.bound = self.slots.len();
             Place::try_from(self.slots.len() - 1).expect("there are fewer than 2^32 keys")
         });
         self.slots[place as usize] = slot.0;
-        self.places.insert(slot, place, self.len());
+        self.places.insert(slot, place, self.len);
         place
+    }
+
+    /// Makes room for keys of slots below `slot_bound`, if they are to have their places there.
+    pub(crate) fn reserve_slots(&mut self, slot_bound: usize) {
+        if let Places::Direct(present) = &mut self.places
+            && slot_bound > present.len()
+        {
+            present.resize(slot_bound, false);
+            self.bound = slot_bound;
+        }
     }
 
     /// The key of a place that is not free.
     pub(crate) fn slot(&self, place: Place) -> Slot {
-        Slot(self.slots[place as usize])
+        match self.places {
+            Places::Direct(_) => Slot(place),
+            _ => Slot(self.slots[place as usize]),
+        }
     }
 
     /// Gives places that were created their accumulators.
     pub(crate) fn grow_columns(&mut self) {
-        let len = self.slots.len();
+        let len = self.bound;
         for column in &mut self.columns {
             if (self.kept)(column.as_ref()) {
                 column.grow(len);
@@ -212,7 +270,7 @@ impl Slice {
 
     /// Notes that what is at these places has changed.
     pub(crate) fn set_unwritten(&mut self, places: &[Place]) {
-        self.unwritten.resize(self.slots.len(), false);
+        self.unwritten.resize(self.bound, false);
         for &place in places {
             self.unwritten[place as usize] = true;
         }
@@ -220,7 +278,7 @@ impl Slice {
 
     pub(crate) fn set_all_unwritten(&mut self) {
         self.unwritten.clear();
-        self.unwritten.resize(self.slots.len(), true);
+        self.unwritten.resize(self.bound, true);
     }
 
     pub(crate) fn set_all_written(&mut self) {
@@ -231,20 +289,43 @@ impl Slice {
         self.unwritten.get(place as usize).copied().unwrap_or(false)
     }
 
+    /// Calls `each` with each key's place and slot, by place.
+    #[inline]
+    pub(crate) fn for_each(&self, mut each: impl FnMut(Place, Slot)) {
+        match &self.places {
+            Places::Direct(present) => {
+                for (slot, &present) in present.iter().enumerate() {
+                    if present {
+                        each(slot as Place, Slot(slot as u32));
+                    }
+                }
+            }
+            _ => {
+                for (place, &slot) in self.slots.iter().enumerate() {
+                    if slot != NONE {
+                        each(place as Place, Slot(slot));
+                    }
+                }
+            }
+        }
+    }
+
     /// Each key's place and slot, by place.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (Place, Slot)> + '_ {
-        let slots = self.slots.iter().enumerate();
-        slots
-            .filter(|&(_, &slot)| slot != NONE)
-            .map(|(place, &slot)| (place as Place, Slot(slot)))
+    pub(crate) fn entries(&self) -> Vec<(Place, Slot)> {
+        let mut entries = Vec::with_capacity(self.len);
+        self.for_each(|place, slot| entries.push((place, slot)));
+        entries
     }
 
     /// Forgets keys and what they had.
     pub(crate) fn remove(&mut self, places: &[Place]) {
+        self.len -= places.len();
         for &place in places {
-            let slot = std::mem::replace(&mut self.slots[place as usize], NONE);
-            self.places.remove(Slot(slot));
-            self.free.push(place);
+            self.places.remove(self.slot(place));
+            if !self.is_direct() {
+                self.slots[place as usize] = NONE;
+                self.free.push(place);
+            }
         }
         for column in &mut self.columns {
             if (self.kept)(column.as_ref()) {
@@ -278,11 +359,13 @@ impl Slice {
         mut created: impl FnMut(Place, Slot),
     ) {
         pairs.clear();
-        for (from, slot) in other.entries() {
+        pairs.into.reserve(other.len);
+        pairs.from.reserve(other.len);
+        other.for_each(|from, slot| {
             let into = self.place_or_create(slot, |place| created(place, slot));
             pairs.into.push(into);
             pairs.from.push(from);
-        }
+        });
         self.grow_columns();
     }
 
@@ -310,7 +393,7 @@ impl Slice {
     /// No fewer than the bytes that `more` keys add, all of slots below `slot_bound`, besides what the columns
     /// know themselves.
     pub(crate) fn growth_bytes(&self, more: usize, slot_bound: usize) -> usize {
-        let doubled = 2 * (self.slots.capacity() + more).max(4);
+        let doubled = 2 * (self.slots.capacity() + more).max(slot_bound).max(8);
         let by_place = (doubled - self.slots.capacity()) * (size_of::<u32>() + size_of::<bool>());
         by_place + self.places.growth_bytes(more, slot_bound)
     }
@@ -356,6 +439,22 @@ mod tests {
     }
 
     #[test]
+    fn a_slice_of_most_keys_has_them_at_their_slots() {
+        let plans: Plans = Vec::new().into();
+        let mut slice = Slice::new(&plans).direct();
+        let mut created = Vec::new();
+        for slot in [2, 0, 2] {
+            let place = slice.place_or_create(Slot(slot), |place| created.push(place));
+            assert_eq!(place, slot);
+        }
+        assert_eq!((created, slice.len(), slice.bound()), (vec![2, 0], 2, 3));
+        assert_eq!(slice.entries(), [(0, Slot(0)), (2, Slot(2))]);
+        slice.remove(&[0]);
+        assert_eq!(slice.place(Slot(0)), None);
+        assert_eq!(slice.entries(), [(2, Slot(2))]);
+    }
+
+    #[test]
     fn places_of_removed_keys_are_given_out_again() {
         let plans: Plans = Vec::new().into();
         let mut slice = Slice::new(&plans);
@@ -365,7 +464,6 @@ mod tests {
         slice.remove(&[1]);
         assert_eq!(slice.place(Slot(1)), None);
         assert_eq!(slice.place_or_create(Slot(9), |_| ()), 1);
-        let entries: Vec<(Place, Slot)> = slice.entries().collect();
-        assert_eq!(entries, [(0, Slot(0)), (1, Slot(9)), (2, Slot(2))]);
+        assert_eq!(slice.entries(), [(0, Slot(0)), (1, Slot(9)), (2, Slot(2))]);
     }
 }

@@ -95,10 +95,15 @@ impl Sliding {
     }
 
     fn include(&mut self, slices: &Slices, end: i64, slice: &Slice) {
-        self.running.pair(slice, &mut self.pairs, |_, _| ());
-        let bound = self.slices_with.len().max(self.running_bound());
-        self.slices_with.resize(bound, 0);
-        self.include_pairs(slice);
+        if slice.is_direct() && !self.running.is_direct() {
+            // Once, when slices begin to have most of the keys: the window is made anew with places at slots.
+            self.running = Slice::keeping(&self.plans, runs).direct();
+            self.slices_with.clear();
+            for &end in &self.included.clone() {
+                self.include_running(&slices[&end]);
+            }
+        }
+        self.include_running(slice);
         self.included.insert(end);
         if !self.has_stacks {
             return;
@@ -113,9 +118,11 @@ impl Sliding {
         }
     }
 
-    fn running_bound(&self) -> usize {
-        let most = self.pairs.into.iter().max();
-        most.map_or(0, |&place| place as usize + 1)
+    fn include_running(&mut self, slice: &Slice) {
+        self.running.reserve_slots(slice.bound());
+        self.running.pair(slice, &mut self.pairs, |_, _| ());
+        self.slices_with.resize(self.running.bound(), 0);
+        self.include_pairs(slice);
     }
 
     fn include_pairs(&mut self, slice: &Slice) {
@@ -136,13 +143,13 @@ impl Sliding {
         let slice = &slices[&end];
         self.included.remove(&end);
         self.pairs.clear();
-        for (from, slot) in slice.entries() {
+        slice.for_each(|from, slot| {
             let into = self.running.place(slot);
             self.pairs
                 .into
                 .push(into.expect("the key of an included slice runs"));
             self.pairs.from.push(from);
-        }
+        });
         self.exclude_pairs(slice);
         if !self.has_stacks {
             return;
@@ -208,8 +215,7 @@ impl Sliding {
     ) {
         self.pair_places(places, slots);
         self.running.grow_columns();
-        let bound = self.slices_with.len().max(self.running_bound());
-        self.slices_with.resize(bound, 0);
+        self.slices_with.resize(self.running.bound(), 0);
         self.include_pairs(slice);
         if self.has_stacks {
             self.restack(slices);
@@ -229,10 +235,11 @@ impl Sliding {
     pub(crate) fn window(&mut self, slices: &Slices, slots: &mut Vec<Slot>) -> Window<'_> {
         slots.clear();
         let mut running_places = Vec::with_capacity(self.running.len());
-        for (place, slot) in self.running.entries() {
+        slots.reserve(self.running.len());
+        self.running.for_each(|place, slot| {
             running_places.push(place);
             slots.push(slot);
-        }
+        });
         let mut others: Vec<Option<Box<dyn Accumulators>>> = Vec::new();
         let places: Vec<Place> = (0..slots.len() as Place).collect();
         for (index, plan) in self.plans.iter().enumerate() {

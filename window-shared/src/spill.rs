@@ -221,6 +221,7 @@ impl<S: SlicedState> WindowOperator<S> {
             let mut keys = SortedKeys::default();
             for (place, slot) in slice
                 .entries()
+                .into_iter()
                 .filter(|&(place, _)| slice.is_unwritten(place))
             {
                 keys.push(place, group_count, |out| {
@@ -379,7 +380,7 @@ impl<S: SlicedState> WindowOperator<S> {
             let part_changed: Vec<Place> = if end == first {
                 overridden
             } else {
-                part.entries().map(|(place, _)| place).collect()
+                part.entries().into_iter().map(|(place, _)| place).collect()
             };
             let held = part.allocated_bytes()
                 + keys.allocated_bytes()
@@ -387,7 +388,7 @@ impl<S: SlicedState> WindowOperator<S> {
             charge.try_resize(held)?;
             match &mut whole {
                 None => {
-                    changed = vec![false; part.len()];
+                    changed = vec![false; part.bound()];
                     for place in part_changed {
                         changed[place as usize] = true;
                     }
@@ -396,7 +397,7 @@ impl<S: SlicedState> WindowOperator<S> {
                 Some(whole) => {
                     whole.merge(&part, age, &mut pairs, |_| ());
                     self.counters.merges += (part.len() * part.columns.len()) as u64;
-                    changed.resize(whole.len(), false);
+                    changed.resize(whole.bound(), false);
                     for &place in &pairs.into {
                         changed[place as usize] = true;
                     }
@@ -406,7 +407,7 @@ impl<S: SlicedState> WindowOperator<S> {
         let Some(whole) = whole.filter(|whole| !whole.is_empty()) else {
             return Ok(None);
         };
-        let (places, slots): (Vec<Place>, Vec<Slot>) = whole.entries().unzip();
+        let (places, slots): (Vec<Place>, Vec<Slot>) = whole.entries().into_iter().unzip();
         let columns = self.spec.keys.decode(&keys.index, &slots)?;
         let column = |index: usize| (whole.columns[index].as_ref(), places.as_slice());
         let result = output::results(&self.spec, end_ms, slots.len(), columns, column)?;
@@ -427,6 +428,7 @@ impl<S: SlicedState> WindowOperator<S> {
         let mut sorted = SortedKeys::default();
         for (place, slot) in whole
             .entries()
+            .into_iter()
             .filter(|&(place, _)| changed[place as usize])
         {
             sorted.push(place, self.group_count, |out| {
