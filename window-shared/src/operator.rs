@@ -521,17 +521,19 @@ impl<S: SlicedState> WindowOperator<S> {
         places.clear();
         let included = self.sliding.is_included(target);
         let mut created = Vec::new();
-        let mut place = |slot: Slot| {
-            owned.place_or_create(slot, |place| {
-                keys.hold(slot);
-                if included {
-                    created.push(place);
-                }
-            })
+        let hold = |place: Place, slot: Slot| {
+            keys.hold(slot);
+            if included {
+                created.push(place);
+            }
         };
+        places.reserve(rows.map_or(slots.len(), <[u32]>::len));
         match rows {
-            None => places.extend(slots.iter().map(|&slot| place(slot))),
-            Some(rows) => places.extend(rows.iter().map(|&row| place(slots[row as usize]))),
+            None => owned.places(slots.iter().copied(), &mut places, hold),
+            Some(rows) => {
+                let slots = rows.iter().map(|&row| slots[row as usize]);
+                owned.places(slots, &mut places, hold);
+            }
         }
         owned.grow_columns();
         let (mut touched, mut touched_slots) = (Vec::new(), Vec::new());

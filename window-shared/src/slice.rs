@@ -220,6 +220,52 @@ impl Slice {
         }
     }
 
+    /// Appends the places of the keys in `slots` to `places`; keys that have none get one. Calls `created` then.
+    pub(crate) fn places(
+        &mut self,
+        slots: impl Iterator<Item = Slot>,
+        places: &mut Vec<Place>,
+        mut created: impl FnMut(Place, Slot),
+    ) {
+        if let Places::Direct(present) = &mut self.places {
+            for slot in slots {
+                let present = &mut present[slot.index()];
+                if !*present {
+                    *present = true;
+                    self.len += 1;
+                    created(slot.0, slot);
+                }
+                places.push(slot.0);
+            }
+            return;
+        }
+        for slot in slots {
+            places.push(self.place_or_create(slot, |place| created(place, slot)));
+        }
+    }
+
+    /// Adds keys at these places, which are their slots here too.
+    pub(crate) fn add_present(&mut self, more: &[bool]) {
+        let Places::Direct(present) = &mut self.places else {
+            unreachable!("slots are places");
+        };
+        let mut added = 0;
+        for (present, &more) in present.iter_mut().zip(more) {
+            added += usize::from(more & !*present);
+            *present |= more;
+        }
+        self.len += added;
+    }
+
+    /// By place, whether there is a key, if slots are places.
+    pub(crate) fn present(&self) -> Option<&[bool]> {
+        match &self.places {
+            Places::Direct(present) => Some(present),
+            _ => None,
+        }
+    }
+
+    #[cold]
     fn create(&mut self, slot: Slot) -> Place {
         self.len += 1;
         if let Places::Direct(present) = &mut self.places {

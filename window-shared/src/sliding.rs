@@ -120,6 +120,23 @@ impl Sliding {
 
     fn include_running(&mut self, slice: &Slice) {
         self.running.reserve_slots(slice.bound());
+        if self.running.is_direct()
+            && let Some(present) = slice.present()
+        {
+            self.running.add_present(present);
+            self.running.grow_columns();
+            self.slices_with.resize(self.running.bound(), 0);
+            for (slices_with, &present) in self.slices_with.iter_mut().zip(present) {
+                *slices_with += u32::from(present);
+            }
+            for (column, of_slice) in self.running.columns.iter_mut().zip(&slice.columns) {
+                if runs(column.as_ref()) {
+                    self.merges += slice.len() as u64;
+                    column.include_all(of_slice.as_ref());
+                }
+            }
+            return;
+        }
         self.running.pair(slice, &mut self.pairs, |_, _| ());
         self.slices_with.resize(self.running.bound(), 0);
         self.include_pairs(slice);
@@ -142,15 +159,7 @@ impl Sliding {
     pub(crate) fn exclude(&mut self, slices: &Slices, end: i64) {
         let slice = &slices[&end];
         self.included.remove(&end);
-        self.pairs.clear();
-        slice.for_each(|from, slot| {
-            let into = self.running.place(slot);
-            self.pairs
-                .into
-                .push(into.expect("the key of an included slice runs"));
-            self.pairs.from.push(from);
-        });
-        self.exclude_pairs(slice);
+        self.exclude_running(slice);
         if !self.has_stacks {
             return;
         }
@@ -162,6 +171,39 @@ impl Sliding {
         } else {
             self.restack(slices);
         }
+    }
+
+    fn exclude_running(&mut self, slice: &Slice) {
+        if self.running.is_direct()
+            && let Some(present) = slice.present()
+        {
+            for (column, of_slice) in self.running.columns.iter_mut().zip(&slice.columns) {
+                if runs(column.as_ref()) {
+                    self.merges += slice.len() as u64;
+                    column.exclude_all(of_slice.as_ref());
+                }
+            }
+            self.gone.clear();
+            for (place, (slices_with, &present)) in
+                self.slices_with.iter_mut().zip(present).enumerate()
+            {
+                *slices_with -= u32::from(present);
+                if present && *slices_with == 0 {
+                    self.gone.push(place as Place);
+                }
+            }
+            self.running.remove(&self.gone);
+            return;
+        }
+        self.pairs.clear();
+        slice.for_each(|from, slot| {
+            let into = self.running.place(slot);
+            self.pairs
+                .into
+                .push(into.expect("the key of an included slice runs"));
+            self.pairs.from.push(from);
+        });
+        self.exclude_pairs(slice);
     }
 
     fn exclude_pairs(&mut self, slice: &Slice) {
