@@ -70,6 +70,16 @@ impl Keys {
         self.unheld_before = std::mem::take(&mut self.unheld);
     }
 
+    /// Gives back what is allocated beyond what is held. Costs a pass over the keys.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.index.shrink_to_fit();
+        self.holders.truncate(self.index.slot_bound());
+        self.holders.shrink_to_fit();
+        self.unheld.shrink_to_fit();
+        self.unheld_before.shrink_to_fit();
+        self.new = Vec::new();
+    }
+
     /// Forgets all keys: nothing holds any.
     pub(crate) fn clear(&mut self) {
         *self = Self {

@@ -136,6 +136,7 @@ impl<S: SlicedState> WindowOperator<S> {
     /// then.
     pub fn push_partials(&mut self, batch: &RecordBatch) -> Result<(), WindowError<S::Error>> {
         input::check(&self.spec.partials, batch)?;
+        self.keep_limit()?;
         let groups = self.partial_groups(batch)?;
         let (groups, late) = self.open_groups(groups, batch.num_rows())?;
         self.add_partials(batch, &groups)?;
@@ -187,6 +188,8 @@ impl<S: SlicedState> WindowOperator<S> {
         }
         let mut keys = KeyBatch::default();
         self.spec.partial_keys.encode(columns, rows, &mut keys)?;
-        self.add(&Added::Partials(&partials), &keys, groups)
+        let added = self.add(&Added::Partials(&partials), &keys, groups);
+        self.after_batch();
+        added
     }
 }

@@ -81,6 +81,9 @@ pub struct WindowOperator<S: SlicedState> {
     sliding: Sliding,
     pub(crate) timers: Timers,
     pub(crate) watermark_ms: i64,
+    /// Timer and end of the window up to which all have fired, by timer and end: the last one of a call that
+    /// is not through, else every one that the watermark makes due.
+    passed: (i64, i64),
     /// A window whose results are kept, but whose slices are not dropped yet.
     closing: Option<i64>,
     /// Results that are not handed out yet.
@@ -246,6 +249,7 @@ impl<S: SlicedState> WindowOperator<S> {
             sliding: Sliding::new(&spec.plans),
             timers: Timers::default(),
             watermark_ms: i64::MIN,
+            passed: (i64::MIN, i64::MIN),
             closing: None,
             fired: Vec::new(),
             reservation,
@@ -297,6 +301,7 @@ impl<S: SlicedState> WindowOperator<S> {
 
     fn push_batch(&mut self, batch: &RecordBatch) -> Result<(), WindowError<S::Error>> {
         input::check(&self.spec.schema, batch)?;
+        self.keep_limit()?;
         let sorted = input::sort(&self.spec, batch)?;
         let (groups, late) = self.open_groups(sorted.groups, batch.num_rows())?;
         if !groups.is_empty() {
@@ -320,6 +325,7 @@ impl<S: SlicedState> WindowOperator<S> {
             };
             keys.clear();
             self.scratch.keys = keys;
+            self.after_batch();
             added?;
         }
         self.counters.rows_in += batch.num_rows() as u64;
@@ -415,8 +421,7 @@ impl<S: SlicedState> WindowOperator<S> {
             }
         }
         self.scratch.slots = slots;
-        prepared?;
-        self.after_batch()
+        prepared
     }
 
     /// All that can fail before a batch is added.
@@ -436,8 +441,6 @@ impl<S: SlicedState> WindowOperator<S> {
         });
         if prepared.is_err() {
             self.keys.forget_new();
-            // What was reserved for the batch is given back; this only shrinks.
-            self.settle()?;
         }
         prepared
     }
@@ -463,18 +466,14 @@ impl<S: SlicedState> WindowOperator<S> {
         };
         self.keys.forget_new();
         if self.spill.is_none() || self.slices.is_empty() {
-            // What was given up for it stays given up; this only shrinks.
-            self.settle()?;
             return Err(denied.into());
         }
         self.spill_all()?;
         self.keys.resolve(keys, slots);
-        if let Err(denied) = self.reserve(added, groups, slots) {
+        self.reserve(added, groups, slots).map_err(|denied| {
             self.keys.forget_new();
-            self.settle()?;
-            return Err(denied.into());
-        }
-        Ok(())
+            denied.into()
+        })
     }
 
     fn reserve(
@@ -637,19 +636,34 @@ impl<S: SlicedState> WindowOperator<S> {
         self.keys.clear();
     }
 
-    /// Settles the account after a batch, and writes to the state what is beyond the limit.
-    fn after_batch(&mut self) -> Result<(), WindowError<S::Error>> {
+    /// Writes to the state what is beyond the limit, and settles the account after a batch, taken or not.
+    pub(crate) fn after_batch(&mut self) {
         if self.scratch.allocated_bytes() > KEPT_BUFFER_BYTES {
             self.scratch = Scratch::default();
         }
+        // The batch is taken, so a failure to write is for the next one to report, which tries first.
+        let _ = self.keep_limit();
+        if self.settle().is_err() {
+            // Of a batch that was refused room is left for its keys and in its buffers.
+            self.sliding.clear();
+            self.key_columns.clear();
+            self.scratch = Scratch::default();
+            self.keys.shrink_to_fit();
+            let _ = self.settle();
+        }
+    }
+
+    /// Writes all to the state if more is in memory than may stay there.
+    pub(crate) fn keep_limit(&mut self) -> Result<(), WindowError<S::Error>> {
         let limit = self
             .spill
             .as_ref()
             .map_or(usize::MAX, |spill| spill.limit_bytes);
         if self.slice_bytes + self.keys.allocated_bytes() > limit {
             self.spill_all()?;
+            self.settle()?;
         }
-        self.settle()
+        Ok(())
     }
 
     /// Bytes that the operator holds.
@@ -753,9 +767,11 @@ impl<S: SlicedState> WindowOperator<S> {
             self.counters.fired += u64::from(!results.is_empty());
             self.fired.extend(results);
             self.timers.remove(timer_ms, end_ms);
+            self.passed = self.passed.max((timer_ms, end_ms));
             self.closing = Some(end_ms);
             self.finish_closing()?;
         }
+        self.passed = (self.watermark_ms, i64::MAX);
         if self.slices.is_empty() && !self.timers.any_in(..) {
             self.forget_resident();
         }
@@ -765,8 +781,8 @@ impl<S: SlicedState> WindowOperator<S> {
     /// Ends the firing of a window whose results are kept already.
     fn finish_closing(&mut self) -> Result<(), WindowError<S::Error>> {
         if let Some(end_ms) = self.closing {
-            self.schedule_next(end_ms)?;
-            self.drop_closed(end_ms)?;
+            let next = self.schedule_next(end_ms)?;
+            self.drop_closed(end_ms, next)?;
             self.keys.sweep();
             self.closing = None;
         }
@@ -886,6 +902,12 @@ impl<S: SlicedState> WindowOperator<S> {
         )?])
     }
 
+    /// Starts at a watermark that a checkpoint had.
+    pub(crate) fn set_watermark(&mut self, watermark_ms: i64) {
+        self.watermark_ms = watermark_ms;
+        self.passed = (watermark_ms, i64::MAX);
+    }
+
     /// Notes the windows of slices that are there without.
     pub(crate) fn schedule_all(&mut self) -> Result<(), WindowError<S::Error>> {
         let mut ends: BTreeSet<i64> = self.slices.keys().copied().collect();
@@ -893,12 +915,10 @@ impl<S: SlicedState> WindowOperator<S> {
             ends.extend(&spill.stored);
         }
         for end in ends {
-            let open = match self.first_open(end)? {
-                Some(open) => open,
-                // Its last window has fired, and what is left of it goes with the next.
-                None => self.last_window_end(end),
-            };
-            self.schedule(open, self.last_window_end(end))?;
+            match self.first_open(end)? {
+                Some(open) => self.schedule(open, self.last_window_end(end))?,
+                None => self.close(end)?,
+            }
         }
         Ok(())
     }
@@ -914,38 +934,36 @@ impl<S: SlicedState> WindowOperator<S> {
         }
     }
 
-    /// Notes the window that follows one that fired, if it has slices in common with it.
-    fn schedule_next(&mut self, end_ms: i64) -> Result<(), WindowError<S::Error>> {
+    /// Notes the window that follows one that fired, if it has slices in common with it, and
+    /// returns its end.
+    fn schedule_next(&mut self, end_ms: i64) -> Result<Option<i64>, WindowError<S::Error>> {
         let slice_ms = self.spec.windows.slice_ms();
         let (mut next, last) = match self.shape {
-            Shape::Single => return Ok(()),
+            Shape::Single => return Ok(None),
             Shape::Growing => (end_ms + slice_ms, self.last_window_end(end_ms)),
             Shape::Sliding => {
                 let first = self.first_slice_end(end_ms);
                 let newest = self.newest_slice(first + 1, end_ms);
                 let Some(newest) = newest else {
-                    return Ok(());
+                    return Ok(None);
                 };
                 (end_ms + slice_ms, self.last_window_end(newest))
             }
         };
         // One that fired before this one, which a change of the clock can do.
-        while next <= last && self.timer_has_passed(next, end_ms)? {
+        while next <= last && self.has_passed(next)? {
             next += slice_ms;
         }
-        if next <= last {
-            self.schedule(next, last)?;
+        if next > last {
+            return Ok(None);
         }
-        Ok(())
+        self.schedule(next, last)?;
+        Ok(Some(next))
     }
 
-    /// Whether `end_ms` fired before the window that has just fired.
-    fn timer_has_passed(&self, end_ms: i64, fired: i64) -> Result<bool, WindowError<S::Error>> {
-        let time = &self.spec.time;
-        if time.zone.is_none() {
-            return Ok(false);
-        }
-        Ok(time.timer_ms(end_ms)? < time.timer_ms(fired)?)
+    /// Whether the window that ends at `end_ms` has fired, if it had rows.
+    fn has_passed(&self, end_ms: i64) -> Result<bool, WindowError<S::Error>> {
+        Ok((self.spec.time.timer_ms(end_ms)?, end_ms) <= self.passed)
     }
 
     /// Notes a window, and those of its chain up to `last` that are to fire before it: with clocks that go
@@ -969,7 +987,7 @@ impl<S: SlicedState> WindowOperator<S> {
         let mut earlier = end_ms + self.spec.windows.slice_ms();
         while earlier <= last {
             let its_timer_ms = self.spec.time.timer_ms(earlier)?;
-            if its_timer_ms < timer_ms && its_timer_ms > self.watermark_ms {
+            if its_timer_ms < timer_ms && (its_timer_ms, earlier) > self.passed {
                 self.timers.insert(its_timer_ms, earlier);
             }
             earlier += self.spec.windows.slice_ms();
@@ -977,31 +995,30 @@ impl<S: SlicedState> WindowOperator<S> {
         Ok(())
     }
 
-    /// Drops what no window needs any more, now that the one that ends at `end_ms` has fired.
-    fn drop_closed(&mut self, end_ms: i64) -> Result<(), WindowError<S::Error>> {
-        match self.shape {
-            Shape::Single => self.close(end_ms),
+    /// Drops what no window needs any more, now that the one that ends at `end_ms` has fired and the one at `next`
+    /// is the next.
+    fn drop_closed(&mut self, end_ms: i64, next: Option<i64>) -> Result<(), WindowError<S::Error>> {
+        let slices = match self.shape {
+            Shape::Single => return self.close(end_ms),
             Shape::Sliding => {
-                let first = self.first_slice_end(end_ms);
-                // All windows that begin with earlier slices have fired before, but for those that a change of
-                // the clock delays.
-                for end in self.slices_up_to(first) {
-                    if !self.timers.any_in(end..=self.last_window_end(end)) {
-                        self.close(end)?;
-                    }
-                }
-                Ok(())
+                let needed = next.map_or(end_ms + 1, |next| self.first_slice_end(next));
+                self.slices_up_to(needed - 1)
             }
+            Shape::Growing if next.is_some() => return Ok(()),
             Shape::Growing => {
-                let first = self.first_slice_end(end_ms);
-                let last = self.last_window_end(end_ms);
-                if !self.timers.any_in(first..=last) {
-                    for end in self.slices_between(first, last) {
-                        self.close(end)?;
-                    }
-                }
-                Ok(())
+                self.slices_between(self.first_slice_end(end_ms), self.last_window_end(end_ms))
+            }
+        };
+        for end in slices {
+            // Windows that a change of the clock delays.
+            let first = match self.shape {
+                Shape::Growing => self.first_slice_end(end),
+                _ => end,
+            };
+            if !self.timers.any_in(first..=self.last_window_end(end)) {
+                self.close(end)?;
             }
         }
+        Ok(())
     }
 }

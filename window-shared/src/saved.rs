@@ -410,7 +410,7 @@ impl<S: SlicedState> WindowOperator<S> {
     }
 
     fn restart_at(&mut self, watermark_ms: i64) -> Result<(), WindowError<S::Error>> {
-        self.watermark_ms = watermark_ms;
+        self.set_watermark(watermark_ms);
         self.timers.clear();
         self.schedule_all()?;
         self.settle()

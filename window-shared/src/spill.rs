@@ -316,7 +316,12 @@ impl<S: SlicedState> WindowOperator<S> {
         let mut results = Vec::new();
         let mut parts = vec![self.group_count.all()];
         while let Some(groups) = parts.pop() {
-            match self.fire_part(end_ms, &ends, groups, &mut charge) {
+            // Once a part of a growing window is merged the others must be: the last resort is one group of it,
+            // whatever the budget says.
+            let began = self.spill.as_ref().is_some_and(|spill| spill.is_broken);
+            let is_group = groups.start() == groups.end();
+            let charged = (!(began && is_group)).then_some(&mut charge);
+            match self.fire_part(end_ms, &ends, groups, charged) {
                 Ok(result) => results.extend(result),
                 Err(error) => {
                     let (first, last) = (groups.start().get(), groups.end().get());
@@ -360,7 +365,7 @@ impl<S: SlicedState> WindowOperator<S> {
         end_ms: i64,
         ends: &[i64],
         groups: GroupRange,
-        charge: &mut Reservation,
+        mut charge: Option<&mut Reservation>,
     ) -> Result<Option<RecordBatch>, WindowError<S::Error>> {
         let mut keys = Keys::default();
         let mut pairs = Pairs::default();
@@ -374,7 +379,9 @@ impl<S: SlicedState> WindowOperator<S> {
             Shape::Growing => self.first_slice_end(end_ms),
             _ => end_ms,
         };
-        charge.try_resize(0)?;
+        if let Some(charge) = &mut charge {
+            charge.try_resize(0)?;
+        }
         for &end in ends {
             let (part, overridden) = self.read_part(end, groups, &mut keys)?;
             let part_changed: Vec<Place> = if end == first {
@@ -385,7 +392,9 @@ impl<S: SlicedState> WindowOperator<S> {
             let held = part.allocated_bytes()
                 + keys.allocated_bytes()
                 + 2 * whole.as_ref().map_or(0, Slice::allocated_bytes);
-            charge.try_resize(held)?;
+            if let Some(charge) = &mut charge {
+                charge.try_resize(held)?;
+            }
             match &mut whole {
                 None => {
                     changed = vec![false; part.bound()];
