@@ -109,6 +109,24 @@ pub fn spec() -> Result<RankSpec, SpecError> {
 ///
 /// [`FlightsError`] where the file cannot be read or is not the flights.
 pub fn read(path: &Path) -> Result<Vec<RecordBatch>, FlightsError> {
+    let mut next_row = 0;
+    read_columns(path, |batch| ranked_columns(batch, &mut next_row))
+}
+
+/// The flights in file order with all of their columns, of which `scheduled` is the time of departure, in batches
+/// of [`BATCH_ROWS`] rows.
+///
+/// # Errors
+///
+/// [`FlightsError`] where the file cannot be read or is not Parquet.
+pub fn read_all(path: &Path) -> Result<Vec<RecordBatch>, FlightsError> {
+    read_columns(path, |batch| Ok(batch.clone()))
+}
+
+fn read_columns(
+    path: &Path,
+    mut columns_of: impl FnMut(&RecordBatch) -> Result<RecordBatch, ArrowError>,
+) -> Result<Vec<RecordBatch>, FlightsError> {
     let parquet = |source| FlightsError::Parquet {
         path: path.to_owned(),
         source,
@@ -124,10 +142,9 @@ pub fn read(path: &Path) -> Result<Vec<RecordBatch>, FlightsError> {
     let reader = ParquetRecordBatchReaderBuilder::try_new(file)
         .and_then(|builder| builder.with_batch_size(BATCH_ROWS).build())
         .map_err(parquet)?;
-    let mut next_row = 0;
     let mut batches = Vec::new();
     for batch in reader {
-        batches.push(ranked_columns(&batch.map_err(columns)?, &mut next_row).map_err(columns)?);
+        batches.push(columns_of(&batch.map_err(columns)?).map_err(columns)?);
     }
     Ok(batches)
 }
@@ -152,6 +169,17 @@ fn ranked_columns(batch: &RecordBatch, next_row: &mut i32) -> Result<RecordBatch
     RecordBatch::try_new(schema, columns)
 }
 
+/// A file of text, which is decompressed if its name ends in `.gz`.
+pub(crate) fn open_text(path: &Path) -> std::io::Result<Box<dyn Read>> {
+    let file = File::open(path)?;
+    Ok(if path.extension().is_some_and(|ending| ending == "gz") {
+        // All members: what is appended to a recording counts.
+        Box::new(MultiGzDecoder::new(file))
+    } else {
+        Box::new(file)
+    })
+}
+
 /// A recorded changelog: the kinds of its changes, and their rows in the columns of [`schema`].
 #[derive(Clone, Debug)]
 pub struct RecordedChangelog {
@@ -172,13 +200,7 @@ pub fn read_changelog(path: &Path) -> Result<RecordedChangelog, FlightsError> {
         path: path.to_owned(),
         source,
     };
-    let file = File::open(path).map_err(io)?;
-    let reader: Box<dyn Read> = if path.extension().is_some_and(|ending| ending == "gz") {
-        // All members: what is appended to a recording counts.
-        Box::new(MultiGzDecoder::new(file))
-    } else {
-        Box::new(file)
-    };
+    let reader = open_text(path).map_err(io)?;
     let schema = schema();
     let mut kinds = Vec::new();
     let mut texts: Vec<Vec<Option<String>>> = vec![Vec::new(); schema.fields().len()];

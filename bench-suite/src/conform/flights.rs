@@ -1,6 +1,6 @@
 //! The recorded changelog of the flights, over each store by each implementation.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 
@@ -35,15 +35,20 @@ pub(crate) fn run(directory: &Path, path: &Path) -> Vec<Case> {
 }
 
 fn read(directory: &Path, path: &Path) -> Result<(Vec<RecordBatch>, Changes), String> {
-    let beside = path.parent().unwrap_or(directory);
-    let data = [beside, directory]
-        .map(|place| place.join("flights-2013.parquet"))
-        .into_iter()
-        .find(|data| data.exists())
-        .unwrap_or_else(flights::repository_data);
+    let data = data_of(directory, path);
     let recorded = flights::read_changelog(path).map_err(|error| error_chain(&error))?;
     let batches = flights::read(&data).map_err(|error| error_chain(&error))?;
     Ok((batches, Changes::new(recorded.kinds, recorded.rows)))
+}
+
+/// The flights that a recording is of: beside it, in the directory that is run, or in the repository.
+pub(crate) fn data_of(directory: &Path, path: &Path) -> PathBuf {
+    let beside = path.parent().unwrap_or(directory);
+    [beside, directory]
+        .map(|place| place.join("flights-2013.parquet"))
+        .into_iter()
+        .find(|data| data.exists())
+        .unwrap_or_else(flights::repository_data)
 }
 
 fn check(

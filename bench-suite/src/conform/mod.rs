@@ -5,6 +5,7 @@
 
 mod calendar; // conversions, triggers and zone ids
 mod changelog; // a ranker's output against a recorded changelog
+mod flight_windows; // windows over the flights
 mod flights; // the changelog of the flights
 mod keygroup; // key rows, their hash and their routing
 mod model; // an obvious Top-N, for answers that a decision changes
@@ -120,6 +121,8 @@ fn run_file(directory: &Path, path: &Path, name: String) -> Result<FileReport, C
         && (file_name.ends_with(".csv") || file_name.ends_with(".csv.gz"))
     {
         flights::run(directory, path)
+    } else if let Some(windows) = flight_windows::of_name(&file_name) {
+        flight_windows::run(directory, path, windows)
     } else {
         vec![Case::new(
             "file",
