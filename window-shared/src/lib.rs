@@ -6,6 +6,7 @@
 
 mod accumulate; // what an aggregate keeps for a key and a slice
 mod aggregate; // which aggregates there are
+mod chains; // the order in which windows fire
 mod error; // why a call was refused
 mod events; // what an engine may want to log
 mod input; // a batch by slices

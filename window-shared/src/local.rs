@@ -7,7 +7,7 @@ use state_codec::{KeyBatch, MemoryDenied, MemoryPool, NoSlices, SlicedState};
 
 use crate::error::{BatchError, WindowError};
 use crate::input::{self, Group};
-use crate::operator::{Added, WindowOperator};
+use crate::operator::{Added, Targeted, WindowOperator};
 use crate::output;
 use crate::slice::Slice;
 use crate::spec::WindowSpec;
@@ -171,7 +171,7 @@ impl<S: SlicedState> WindowOperator<S> {
     pub(crate) fn add_partials(
         &mut self,
         batch: &RecordBatch,
-        groups: &[(i64, Group)],
+        groups: &[Targeted],
     ) -> Result<(), WindowError<S::Error>> {
         if groups.is_empty() {
             return Ok(());

@@ -193,6 +193,9 @@ impl Scratch {
 /// Bytes of slices and keys that stay in memory beside a state that can take them.
 pub(crate) const RESIDENT_BYTES: usize = 8 << 20;
 
+/// Rows of a batch with the end of the slice that they go to.
+pub(crate) type Targeted = (i64, Group);
+
 /// A slice has a place for every key if one in so many is likely to come.
 const DIRECT_PART: usize = 4;
 
@@ -340,7 +343,7 @@ impl<S: SlicedState> WindowOperator<S> {
         &self,
         groups: Vec<Group>,
         all_rows: usize,
-    ) -> Result<(Vec<(i64, Group)>, u64), WindowError<S::Error>> {
+    ) -> Result<(Vec<Targeted>, u64), WindowError<S::Error>> {
         let mut late = 0;
         let mut open = Vec::with_capacity(groups.len());
         for group in groups {
@@ -364,7 +367,7 @@ impl<S: SlicedState> WindowOperator<S> {
         }
         let first = self.first_slice_end(slice_end);
         // A window before it that a change of the clock delays must not have its rows.
-        let is_merged = !self.timers.any_in(first..slice_end);
+        let is_merged = self.have_passed(first, slice_end, (self.watermark_ms, i64::MAX))?;
         Ok(Some(if is_merged { first } else { slice_end }))
     }
 
@@ -386,31 +389,54 @@ impl<S: SlicedState> WindowOperator<S> {
     /// The first window of a slice that has not fired.
     fn first_open(&self, slice_end: i64) -> Result<Option<i64>, WindowError<S::Error>> {
         let last = self.last_window_end(slice_end);
-        let slice_ms = self.spec.windows.slice_ms();
-        if self.spec.time.zone.is_none() {
-            // Timers rise with the ends, so the first one behind the watermark can be counted out.
-            let behind = i128::from(self.watermark_ms) + 2 - i128::from(slice_end);
-            let slices = (behind + i128::from(slice_ms) - 1)
-                .div_euclid(slice_ms.into())
-                .max(0);
-            let end = i128::from(slice_end) + slices * i128::from(slice_ms);
-            return Ok(i64::try_from(end).ok().filter(|&end| end <= last));
+        if self.spec.time.timer_ms(slice_end)? > self.watermark_ms {
+            return Ok(Some(slice_end));
         }
-        let mut end = slice_end;
-        while end <= last {
-            if self.spec.time.timer_ms(end)? > self.watermark_ms {
-                return Ok(Some(end));
+        let mut open = self.open_chains(slice_end, last)?;
+        Ok(open.next())
+    }
+
+    /// Of each chain of the windows from `first` to `last`, the first that has not fired.
+    fn open_chains(
+        &self,
+        first: i64,
+        last: i64,
+    ) -> Result<impl Iterator<Item = i64> + use<S>, WindowError<S::Error>> {
+        let passed = (self.watermark_ms, i64::MAX);
+        let chains = self.spec.chains(first, last);
+        let open = chains.map(|chain| self.spec.first_after(chain, passed));
+        let open = open.collect::<Result<Vec<Option<i64>>, _>>()?;
+        Ok(open.into_iter().flatten())
+    }
+
+    /// Whether all windows from `first` to before `end_ms` have fired at `passed`, rows or none.
+    fn have_passed(
+        &self,
+        first: i64,
+        end_ms: i64,
+        passed: (i64, i64),
+    ) -> Result<bool, WindowError<S::Error>> {
+        let before = end_ms - self.spec.windows.slice_ms();
+        for (_, last) in self.spec.chains(first, before) {
+            if (self.spec.time.timer_ms(last)?, last) > passed {
+                return Ok(false);
             }
-            end += slice_ms;
         }
-        Ok(None)
+        Ok(true)
+    }
+
+    /// Whether all windows of the start of the one that ends at `end_ms` that end before are to fire before. If
+    /// not, which a change of the clock can do, they must not have its rows.
+    pub(crate) fn fires_in_order(&self, end_ms: i64) -> Result<bool, WindowError<S::Error>> {
+        let timer_ms = self.spec.time.timer_ms(end_ms)?;
+        self.have_passed(self.first_slice_end(end_ms), end_ms, (timer_ms, end_ms))
     }
 
     pub(crate) fn add(
         &mut self,
         added: &Added<'_>,
         keys: &KeyBatch,
-        groups: &[(i64, Group)],
+        groups: &[Targeted],
     ) -> Result<(), WindowError<S::Error>> {
         let mut slots = std::mem::take(&mut self.scratch.slots);
         let prepared = self.prepare(added, keys, groups, &mut slots);
@@ -429,7 +455,7 @@ impl<S: SlicedState> WindowOperator<S> {
         &mut self,
         added: &Added<'_>,
         keys: &KeyBatch,
-        groups: &[(i64, Group)],
+        groups: &[Targeted],
         slots: &mut Vec<Slot>,
     ) -> Result<(), WindowError<S::Error>> {
         self.make_room(added, keys, groups, slots)?;
@@ -451,7 +477,7 @@ impl<S: SlicedState> WindowOperator<S> {
         &mut self,
         added: &Added<'_>,
         keys: &KeyBatch,
-        groups: &[(i64, Group)],
+        groups: &[Targeted],
         slots: &mut Vec<Slot>,
     ) -> Result<(), WindowError<S::Error>> {
         self.keys.resolve(keys, slots);
@@ -479,7 +505,7 @@ impl<S: SlicedState> WindowOperator<S> {
     fn reserve(
         &mut self,
         added: &Added<'_>,
-        groups: &[(i64, Group)],
+        groups: &[Targeted],
         slots: &[Slot],
     ) -> Result<(), MemoryDenied> {
         let slot_bound = self.keys.index.slot_bound();
@@ -828,9 +854,7 @@ impl<S: SlicedState> WindowOperator<S> {
             }
             Shape::Growing => {
                 let first = self.first_slice_end(end_ms);
-                if self.timers.any_in(first..end_ms) {
-                    // An earlier window of this start fires later, which a change of the clock can do: it must
-                    // not have these rows.
+                if !self.fires_in_order(end_ms)? {
                     let mut whole = Slice::new(&self.spec.plans);
                     let mut pairs = std::mem::take(&mut self.scratch.pairs);
                     for slice in self.slices.range(first..=end_ms).map(|(_, slice)| slice) {
@@ -915,84 +939,58 @@ impl<S: SlicedState> WindowOperator<S> {
             ends.extend(&spill.stored);
         }
         for end in ends {
-            match self.first_open(end)? {
-                Some(open) => self.schedule(open, self.last_window_end(end))?,
-                None => self.close(end)?,
+            if !self.schedule(end)? {
+                self.close(end)?;
             }
         }
         Ok(())
     }
 
-    /// Notes the first window of a slice that is about to be new.
+    /// Notes the first windows of a slice that is about to be new.
     pub(crate) fn schedule_new(&mut self, slice_end: i64) -> Result<(), WindowError<S::Error>> {
-        if self.has_slice(slice_end) {
-            return Ok(());
+        if !self.has_slice(slice_end) {
+            self.schedule(slice_end)?;
         }
-        match self.first_open(slice_end)? {
-            Some(open) => self.schedule(open, self.last_window_end(slice_end)),
-            None => Ok(()),
+        Ok(())
+    }
+
+    /// Notes, of each chain of the windows of a slice, the first that has not fired. Returns whether there is one.
+    fn schedule(&mut self, slice_end: i64) -> Result<bool, WindowError<S::Error>> {
+        let mut has_open = false;
+        for end_ms in self.open_chains(slice_end, self.last_window_end(slice_end))? {
+            let timer_ms = self.spec.time.timer_ms(end_ms)?;
+            self.timers.insert(timer_ms, end_ms);
+            has_open = true;
         }
+        Ok(has_open)
     }
 
     /// Notes the window that follows one that fired, if it has slices in common with it, and
     /// returns its end.
     fn schedule_next(&mut self, end_ms: i64) -> Result<Option<i64>, WindowError<S::Error>> {
         let slice_ms = self.spec.windows.slice_ms();
-        let (mut next, last) = match self.shape {
+        let next = end_ms + slice_ms;
+        let last = match self.shape {
             Shape::Single => return Ok(None),
-            Shape::Growing => (end_ms + slice_ms, self.last_window_end(end_ms)),
+            Shape::Growing => self.last_window_end(end_ms),
             Shape::Sliding => {
                 let first = self.first_slice_end(end_ms);
-                let newest = self.newest_slice(first + 1, end_ms);
-                let Some(newest) = newest else {
+                let Some(newest) = self.newest_slice(first + 1, end_ms) else {
                     return Ok(None);
                 };
-                (end_ms + slice_ms, self.last_window_end(newest))
+                self.last_window_end(newest)
             }
         };
-        // One that fired before this one, which a change of the clock can do.
-        while next <= last && self.has_passed(next)? {
-            next += slice_ms;
-        }
         if next > last {
             return Ok(None);
         }
-        self.schedule(next, last)?;
+        let timer_ms = self.spec.time.timer_ms(next)?;
+        if (timer_ms, next) <= self.passed {
+            // It is of another chain, which is ahead.
+            return Ok(None);
+        }
+        self.timers.insert(timer_ms, next);
         Ok(Some(next))
-    }
-
-    /// Whether the window that ends at `end_ms` has fired, if it had rows.
-    fn has_passed(&self, end_ms: i64) -> Result<bool, WindowError<S::Error>> {
-        Ok((self.spec.time.timer_ms(end_ms)?, end_ms) <= self.passed)
-    }
-
-    /// Notes a window, and those of its chain up to `last` that are to fire before it: with clocks that go
-    /// back by another amount than Flink takes for granted, timers do not rise with the ends of windows.
-    fn schedule(&mut self, end_ms: i64, last: i64) -> Result<(), WindowError<S::Error>> {
-        /// No change of a clock is longer.
-        const CHANGE_MS: i64 = 3 * 3_600_000;
-        let timer_ms = self.spec.time.timer_ms(end_ms)?;
-        self.timers.insert(timer_ms, end_ms);
-        let last = last.min(end_ms.saturating_add(CHANGE_MS));
-        let Some(zone) = &self.spec.time.zone else {
-            return Ok(());
-        };
-        let around = (
-            timer_ms.saturating_sub(CHANGE_MS),
-            timer_ms.saturating_add(CHANGE_MS),
-        );
-        if last <= end_ms || zone.fixed_offset_over(around.0, around.1).is_some() {
-            return Ok(());
-        }
-        let mut earlier = end_ms + self.spec.windows.slice_ms();
-        while earlier <= last {
-            let its_timer_ms = self.spec.time.timer_ms(earlier)?;
-            if its_timer_ms < timer_ms && (its_timer_ms, earlier) > self.passed {
-                self.timers.insert(its_timer_ms, earlier);
-            }
-            earlier += self.spec.windows.slice_ms();
-        }
-        Ok(())
     }
 
     /// Drops what no window needs any more, now that the one that ends at `end_ms` has fired and the one at `next`

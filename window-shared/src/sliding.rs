@@ -104,11 +104,12 @@ impl Sliding {
             }
         }
         self.include_running(slice);
+        let is_newest = self.included.last().is_none_or(|&last| last < end);
         self.included.insert(end);
         if !self.has_stacks {
             return;
         }
-        if self.in_back.last().is_some_and(|&last| end < last) {
+        if !is_newest {
             // Out of order: the stacks start over.
             self.restack(slices);
         } else {

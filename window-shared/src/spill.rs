@@ -13,9 +13,8 @@ use state_codec::{DecodeError, KeyBatch, Reservation, SlicedState, Slot};
 
 use crate::accumulate::{Age, Place};
 use crate::error::WindowError;
-use crate::input::Group;
 use crate::keys::Keys;
-use crate::operator::{Shape, Spill, WindowOperator};
+use crate::operator::{Shape, Spill, Targeted, WindowOperator};
 use crate::output;
 use crate::slice::{Pairs, Slice};
 
@@ -138,7 +137,7 @@ impl<S: SlicedState> WindowOperator<S> {
     /// Reads what the state has of the keys of a batch that are not in memory.
     pub(crate) fn hydrate(
         &mut self,
-        groups: &[(i64, Group)],
+        groups: &[Targeted],
         slots: &[Slot],
     ) -> Result<(), WindowError<S::Error>> {
         let Some(spill) = self.spill()? else {
@@ -338,7 +337,7 @@ impl<S: SlicedState> WindowOperator<S> {
                 }
             }
         }
-        if self.shape == Shape::Growing && !self.has_earlier_window(end_ms) {
+        if self.shape == Shape::Growing && self.fires_in_order(end_ms)? {
             let first = self.first_slice_end(end_ms);
             for &end in &ends {
                 if end != first {
@@ -352,12 +351,6 @@ impl<S: SlicedState> WindowOperator<S> {
             spill.is_broken = false;
         }
         Ok(results)
-    }
-
-    /// Whether a growing window that ends before has yet to fire.
-    fn has_earlier_window(&self, end_ms: i64) -> bool {
-        let first = self.first_slice_end(end_ms);
-        self.timers.any_in(first..end_ms)
     }
 
     fn fire_part(
@@ -420,7 +413,7 @@ impl<S: SlicedState> WindowOperator<S> {
         let columns = self.spec.keys.decode(&keys.index, &slots)?;
         let column = |index: usize| (whole.columns[index].as_ref(), places.as_slice());
         let result = output::results(&self.spec, end_ms, slots.len(), columns, column)?;
-        if self.shape == Shape::Growing && !self.has_earlier_window(end_ms) {
+        if self.shape == Shape::Growing && self.fires_in_order(end_ms)? {
             self.write_grown(first, &whole, &keys, &changed)?;
         }
         Ok(Some(result))

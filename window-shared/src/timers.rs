@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-/// The ends of windows that have rows and have not fired, at most one of each chain of overlapping windows:
-/// when it fires, the next of the chain takes its place.
+/// The ends of windows that have rows and have not fired: of each slice and each of its [chains] of windows the
+/// first; when it fires, the next of the chain takes its place.
+///
+/// [chains]: crate::spec::WindowSpec::chains
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     by_timer: BTreeSet<(i64, i64)>,

@@ -53,8 +53,8 @@ impl Accumulator for Count {
         Ok(Self(rows))
     }
 
-    fn finish<'a>(
-        all: &mut dyn Iterator<Item = &'a Self>,
+    fn finish(
+        all: &mut dyn Iterator<Item = &Self>,
         _: &DataType,
         _: &DataType,
     ) -> Result<ArrayRef, ArrowError> {

@@ -152,8 +152,8 @@ where
         Some(V::all_heap_bytes(input) + 4 * entry * input.len())
     }
 
-    fn finish<'a>(
-        all: &mut dyn Iterator<Item = &'a Self>,
+    fn finish(
+        all: &mut dyn Iterator<Item = &Self>,
         argument: &DataType,
         result: &DataType,
     ) -> Result<ArrayRef, ArrowError> {
