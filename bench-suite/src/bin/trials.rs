@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use bench_suite::conform::error_chain;
 use bench_suite::trial::TrialError;
-use bench_suite::trial::cell::{select, trials};
+use bench_suite::trial::cell::{Suite, select};
 use bench_suite::trial::outcome::{Outcome, render, store_name};
 use bench_suite::trial::record::{Line, Record, Run, cpu_model};
 use bench_suite::trial::run::{Effort, Flights, run};
@@ -45,19 +45,6 @@ struct Options {
     /// Samples of each engine
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     samples: u16,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Suite {
-    /// The flights of 2013, ranked per aircraft by arrival delay
-    #[value(name = "flights")]
-    Flights,
-    /// Synthetic rows over stores, keys, payloads, arrivals and ways to emit
-    #[value(name = "append_top1")]
-    AppendTop1,
-    /// Conversions between instants and local time, in batches
-    #[value(name = "calendar")]
-    Calendar,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -93,15 +80,12 @@ fn main() -> ExitCode {
 }
 
 fn run_all(options: &Options) -> Result<Vec<Outcome>, TrialError> {
-    let has = |suite| options.suite.is_empty() || options.suite.contains(&suite);
-    let selected = select(
-        trials(
-            has(Suite::Flights),
-            has(Suite::AppendTop1),
-            has(Suite::Calendar),
-        ),
-        &options.filter,
-    )?;
+    let is_chosen = |suite: &Suite| options.suite.is_empty() || options.suite.contains(suite);
+    let suites = || {
+        let all = Suite::value_variants().iter().copied();
+        all.filter(is_chosen)
+    };
+    let selected = select(suites().flat_map(Suite::trials).collect(), &options.filter)?;
     let effort = Effort {
         samples: usize::from(options.samples),
         time_per_trial: Duration::from_secs_f64(options.seconds_per_cell),
@@ -116,9 +100,7 @@ fn run_all(options: &Options) -> Result<Vec<Outcome>, TrialError> {
         compiler: env::var("WEIR_RUSTC").ok(),
         profile: "release",
         arguments: env::args().skip(1).collect(),
-        suites: Suite::value_variants()
-            .iter()
-            .filter(|suite| has(**suite))
+        suites: suites()
             .filter_map(|suite| Some(suite.to_possible_value()?.get_name().to_owned()))
             .collect(),
         filters: options.filter.clone(),

@@ -1,12 +1,12 @@
 //! Recorded windows over the flights, over each store, in one phase and in two.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int32Type, Int64Type, TimestampMillisecondType};
 use calendar_tz::Zone;
-use state_codec::{MemoryPool, SliceBackend};
+use state_codec::{MemoryPool, SliceBackend, SlicedState};
 use window_shared::{
     Aggregate, EventTime, Function, LocalAggregate, WindowOperator, WindowSpec, Windows,
 };
@@ -67,16 +67,17 @@ pub(crate) fn run(directory: &Path, path: &Path, windows: Windows) -> Vec<Case> 
 
 /// The batches, and the lines by window.
 fn read(directory: &Path, path: &Path) -> Result<(Vec<RecordBatch>, Vec<Vec<String>>), String> {
-    let mut text = String::new();
-    flights::open_text(path)
-        .and_then(|mut file| file.read_to_string(&mut text))
-        .map_err(|error| error_chain(&error))?;
-    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let recorded = read_recorded(path).map_err(|error| error_chain(&error))?;
     let batches = flights::read_all(&data_of(directory, path));
-    Ok((
-        batches.map_err(|error| error_chain(&error))?,
-        by_window(&lines),
-    ))
+    Ok((batches.map_err(|error| error_chain(&error))?, recorded))
+}
+
+/// The lines of a recording by window.
+pub(crate) fn read_recorded(path: &Path) -> io::Result<Vec<Vec<String>>> {
+    let mut text = String::new();
+    flights::open_text(path)?.read_to_string(&mut text)?;
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    Ok(by_window(&lines))
 }
 
 /// Lines that follow each other and have the same bounds, each run sorted.
@@ -102,13 +103,24 @@ fn check(
     batches: &[RecordBatch],
     recorded: &[Vec<String>],
 ) -> Result<(), String> {
-    let lines = match store {
-        Store::Memory => fired(&stores::memory(), two_phase, windows, batches),
+    let fired = match store {
+        Store::Memory => {
+            let mut operator = open(&stores::memory(), windows, batches)?;
+            fired(&mut operator, two_phase, batches)
+        }
         Store::Rocks => {
             let (_directory, backend) = stores::rocks().map_err(|error| error_chain(&error))?;
-            fired(&backend, two_phase, windows, batches)
+            let mut operator = open(&backend, windows, batches)?;
+            fired(&mut operator, two_phase, batches)
         }
     }?;
+    compare(&fired, recorded)
+}
+
+/// Whether the windows that fired are those recorded.
+pub(crate) fn compare(fired: &[RecordBatch], recorded: &[Vec<String>]) -> Result<(), String> {
+    let mut lines = Vec::new();
+    add_lines(fired, &mut lines)?;
     let found = by_window(&lines);
     let differing = found.iter().zip(recorded).find(|(a, b)| a != b);
     if let Some((found, recorded)) = differing {
@@ -122,7 +134,7 @@ fn check(
 }
 
 /// The recorded query over flights with all of their columns.
-pub(crate) fn spec(batch: &RecordBatch, windows: Windows) -> Result<WindowSpec, String> {
+fn spec(batch: &RecordBatch, windows: Windows) -> Result<WindowSpec, String> {
     let schema = batch.schema();
     let column = |name: &str| schema.index_of(name).map_err(|error| error.to_string());
     let arrival = column("arr_delay")?;
@@ -147,21 +159,27 @@ pub(crate) fn spec(batch: &RecordBatch, windows: Windows) -> Result<WindowSpec, 
     .map_err(|error| error_chain(&error))
 }
 
-fn fired<B: SliceBackend>(
+/// Opens the recorded query.
+pub(crate) fn open<B: SliceBackend>(
     backend: &B,
-    two_phase: bool,
     windows: Windows,
     batches: &[RecordBatch],
-) -> Result<Vec<String>, String> {
-    let Some(first) = batches.first() else {
-        return Ok(Vec::new());
-    };
+) -> Result<WindowOperator<B::Slices>, String> {
+    let first = batches.first().ok_or("there are no flights")?;
     let spec = spec(first, windows)?;
-    let operator = WindowOperator::open(spec.clone(), backend, "flights");
-    let mut operator = operator.map_err(|error| error_chain(&error))?;
+    WindowOperator::open(spec, backend, "flights").map_err(|error| error_chain(&error))
+}
+
+/// The windows that fire over the flights, with a watermark after each batch.
+pub(crate) fn fired<S: SlicedState>(
+    operator: &mut WindowOperator<S>,
+    two_phase: bool,
+    batches: &[RecordBatch],
+) -> Result<Vec<RecordBatch>, String> {
+    let spec = operator.spec().clone();
     let mut local = LocalAggregate::new(spec, "local", &MemoryPool::unlimited())
         .map_err(|error| error_chain(&error))?;
-    let mut lines = Vec::new();
+    let mut fired = Vec::new();
     for batch in batches {
         if two_phase {
             local.push(batch).map_err(|error| error_chain(&error))?;
@@ -177,11 +195,11 @@ fn fired<B: SliceBackend>(
         let times = batch["scheduled"].as_primitive::<TimestampMillisecondType>();
         let watermark = times.value(times.len() - 1) - 1;
         let windows = operator.advance_watermark(watermark);
-        add_lines(&windows.map_err(|error| error_chain(&error))?, &mut lines)?;
+        fired.extend(windows.map_err(|error| error_chain(&error))?);
     }
     let windows = operator.finish().map_err(|error| error_chain(&error))?;
-    add_lines(&windows, &mut lines)?;
-    Ok(lines)
+    fired.extend(windows);
+    Ok(fired)
 }
 
 fn add_lines(windows: &[RecordBatch], lines: &mut Vec<String>) -> Result<(), String> {

@@ -5,7 +5,7 @@
 
 mod calendar; // conversions, triggers and zone ids
 mod changelog; // a ranker's output against a recorded changelog
-mod flight_windows; // windows over the flights
+pub(crate) mod flight_windows; // windows over the flights
 mod flights; // the changelog of the flights
 mod keygroup; // key rows, their hash and their routing
 mod model; // an obvious Top-N, for answers that a decision changes

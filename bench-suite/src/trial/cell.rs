@@ -2,9 +2,12 @@
 
 use std::fmt;
 
+use clap::ValueEnum;
+
 use crate::stores::Store;
 use crate::trial::TrialError;
 use crate::trial::calendar::CalendarCell;
+use crate::trial::window::{FlightWindows, WindowCell};
 
 /// How the arriving rows compare with the winners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +131,10 @@ pub enum Trial {
     AppendTop1(Cell),
     /// A conversion of local time.
     Calendar(CalendarCell),
+    /// A cell of shared windows.
+    Windows(WindowCell),
+    /// Recorded windows over the flights.
+    FlightWindows(FlightWindows, Store),
 }
 
 impl Trial {
@@ -135,8 +142,9 @@ impl Trial {
     #[must_use]
     pub fn store(&self) -> Option<Store> {
         match self {
-            Self::Flights(store) => Some(*store),
+            Self::Flights(store) | Self::FlightWindows(_, store) => Some(*store),
             Self::AppendTop1(cell) => Some(cell.store),
+            Self::Windows(cell) => Some(cell.store),
             Self::Calendar(_) => None,
         }
     }
@@ -148,6 +156,8 @@ impl Trial {
             Self::Flights(_) => "flights".to_owned(),
             Self::AppendTop1(cell) => cell.to_string(),
             Self::Calendar(cell) => cell.to_string(),
+            Self::Windows(cell) => cell.to_string(),
+            Self::FlightWindows(windows, _) => windows.to_string(),
         }
     }
 }
@@ -162,22 +172,43 @@ impl fmt::Display for Trial {
     }
 }
 
-/// The trials of some suites.
-#[must_use]
-pub fn trials(flights: bool, append_top1: bool, calendar: bool) -> Vec<Trial> {
-    let flights = Store::ALL
-        .into_iter()
-        .filter(move |_| flights)
-        .map(Trial::Flights);
-    let cells = Cell::all()
-        .into_iter()
-        .filter(move |_| append_top1)
-        .map(Trial::AppendTop1);
-    let conversions = CalendarCell::all()
-        .into_iter()
-        .filter(move |_| calendar)
-        .map(Trial::Calendar);
-    flights.chain(cells).chain(conversions).collect()
+/// Trials that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Suite {
+    /// The flights of 2013: ranked per aircraft by arrival delay, and counted in windows per origin
+    #[value(name = "flights")]
+    Flights,
+    /// Synthetic rows over stores, keys, payloads, arrivals and ways to emit
+    #[value(name = "append_top1")]
+    AppendTop1,
+    /// Shared windows over shapes, aggregates, keys, zones and stores
+    #[value(name = "windows")]
+    Windows,
+    /// Conversions between instants and local time, in batches
+    #[value(name = "calendar")]
+    Calendar,
+}
+
+impl Suite {
+    /// The trials of the suite.
+    #[must_use]
+    pub fn trials(self) -> Vec<Trial> {
+        match self {
+            Self::Flights => {
+                let ranked = Store::ALL.into_iter().map(Trial::Flights);
+                let windows = FlightWindows::ALL.into_iter().flat_map(|windows| {
+                    Store::ALL.map(|store| Trial::FlightWindows(windows, store))
+                });
+                ranked.chain(windows).collect()
+            }
+            Self::AppendTop1 => Cell::all().into_iter().map(Trial::AppendTop1).collect(),
+            Self::Windows => WindowCell::all().into_iter().map(Trial::Windows).collect(),
+            Self::Calendar => CalendarCell::all()
+                .into_iter()
+                .map(Trial::Calendar)
+                .collect(),
+        }
+    }
 }
 
 /// The trials whose names hold all of `filters`.
@@ -202,11 +233,15 @@ pub fn select(trials: Vec<Trial>, filters: &[String]) -> Result<Vec<Trial>, Tria
 
 #[cfg(test)]
 mod tests {
-    use super::{select, trials};
+    use super::{Suite, Trial, select};
+    use clap::ValueEnum;
 
     fn selected(filters: &[&str]) -> Vec<String> {
         let filters: Vec<String> = filters.iter().map(ToString::to_string).collect();
-        match select(trials(true, true, true), &filters) {
+        let trials = Suite::value_variants()
+            .iter()
+            .flat_map(|suite| suite.trials());
+        match select(trials.collect(), &filters) {
             Ok(trials) => trials.iter().map(ToString::to_string).collect(),
             Err(error) => vec![
                 error
@@ -220,12 +255,30 @@ mod tests {
     }
 
     #[test]
-    fn there_are_72_cells_and_the_flights_over_both_stores() {
+    fn suites_have_all_of_their_cells() {
         assert_eq!(selected(&["append_top1"]).len(), 72);
+        assert_eq!(selected(&["windows/"]).len(), 2 * (5 * 3 * 4 + 5));
         assert_eq!(
-            selected(&["flights"]),
-            ["flights/memory", "flights/RocksDB"]
+            selected(&["flights", "memory"]),
+            [
+                "flights/memory",
+                "flights/tumble-1d/memory",
+                "flights/hop-6h-1h/memory",
+                "flights/cumulate-1d-1h/memory",
+            ]
         );
+        assert_eq!(selected(&["flights"]).len(), 8);
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let all: Vec<String> = Suite::value_variants()
+            .iter()
+            .flat_map(|suite| suite.trials())
+            .map(|trial: Trial| trial.to_string())
+            .collect();
+        let different: std::collections::HashSet<&String> = all.iter().collect();
+        assert_eq!(different.len(), all.len());
     }
 
     #[test]
@@ -254,11 +307,17 @@ mod tests {
     #[test]
     fn an_empty_selection_is_an_error_that_lists_the_cells() {
         let error =
-            select(trials(true, false, false), &["unsorted".to_owned()]).expect_err("no such cell");
+            select(Suite::Flights.trials(), &["unsorted".to_owned()]).expect_err("no such cell");
         insta::assert_snapshot!(error, @r#"
         no cell has all of ["unsorted"] in its name; the cells are:
         flights/memory
         flights/RocksDB
+        flights/tumble-1d/memory
+        flights/tumble-1d/RocksDB
+        flights/hop-6h-1h/memory
+        flights/hop-6h-1h/RocksDB
+        flights/cumulate-1d-1h/memory
+        flights/cumulate-1d-1h/RocksDB
         "#);
     }
 }

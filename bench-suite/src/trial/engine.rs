@@ -32,6 +32,14 @@ pub enum EngineKind {
     Cache,
     /// The library that reads the rules, called for each row.
     Library,
+    /// Shared windows whose slices are in memory.
+    #[serde(rename = "memory")]
+    InMemory,
+    /// Shared windows over RocksDB, with what fits of them resident.
+    #[serde(rename = "rocksdb")]
+    Stored,
+    /// Shared windows over RocksDB that write every batch through.
+    WriteThrough,
 }
 
 impl EngineKind {
@@ -50,6 +58,9 @@ impl fmt::Display for EngineKind {
             Self::Table => "table",
             Self::Cache => "cache",
             Self::Library => "library",
+            Self::InMemory => "memory",
+            Self::Stored => "rocksdb",
+            Self::WriteThrough => "write-through",
         })
     }
 }

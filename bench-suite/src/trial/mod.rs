@@ -7,6 +7,7 @@ pub mod floor; // the least that any ranker must do
 pub mod outcome; // samples, and the table that shows them
 pub mod record; // raw trials as JSON lines
 pub mod run; // how samples are taken
+pub mod window; // shared windows
 pub mod workload; // the rows of a cell
 
 use std::error::Error;

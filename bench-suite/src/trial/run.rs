@@ -17,6 +17,7 @@ use crate::trial::engine::{
     Answer, Engine, EngineKind, OpenStore, Ranking, engine, open_memory, open_rocks, rank_error,
 };
 use crate::trial::outcome::{Outcome, Samples};
+use crate::trial::window;
 use crate::trial::workload::{Workload, boxed};
 
 /// How much is measured.
@@ -46,6 +47,10 @@ pub fn run(
         Trial::Flights(store) => run_flights(store, effort, flights),
         Trial::AppendTop1(cell) => run_cell(cell, effort),
         Trial::Calendar(cell) => calendar::run_cell(cell, effort),
+        Trial::Windows(cell) => window::run_cell(cell, effort),
+        Trial::FlightWindows(windows, store) => {
+            window::run_flights(windows, store, effort, &flights.get()?.0)
+        }
     }
 }
 

@@ -698,8 +698,8 @@ impl Pipeline {
             WindowSpec::new(Arc::clone(&schema), &group_by, time, windows, aggregates)
                 .map_err(|error| error_chain(&error))
         };
-        let (keeps, arrives): (fn(&[Cell]) -> bool, fn(&mut Vec<Cell>) -> bool) =
-            (|_| true, |_| true);
+        let keeps: fn(&[Cell]) -> bool = |_| true;
+        let arrives: fn(&mut Vec<Cell>) -> bool = |_| true;
         let (inner, outer, keeps, arrives) = match case.family() {
             "cascade_count_max" => {
                 let inner = query(&["k"], &[count])?;
