@@ -36,18 +36,23 @@ fn line(file: &str, part: &str, from: &str, to: &str) -> String {
 #[test]
 fn the_repository_s_recordings_pass() {
     insta::assert_snapshot!(run(&repository_golden()).render(false), @"
-    | file                          | cases | passed | failed |       divergent by decision | not supported yet |
-    |-------------------------------|-------|--------|--------|-----------------------------|-------------------|
-    | calendar.jsonl.gz             | 11275 |  11275 |      0 |                           0 |                 0 |
-    | dedup.jsonl                   |    14 |     14 |      0 |                           0 |                 0 |
-    | flights/top1-changelog.csv.gz |     4 |      4 |      0 |                           0 |                 0 |
-    | keygroup.jsonl                |   543 |    543 |      0 |                           0 |                 0 |
-    | keygroup_ranges.jsonl         |  1007 |   1007 |      0 |                           0 |                 0 |
-    | top1.jsonl                    |   176 |    176 |      0 |                           0 |                 0 |
-    | top1_ttl.jsonl                |    64 |     38 |      0 |          26 (#4: 22, #5: 4) |                 0 |
-    | triggers.jsonl.gz             |  1848 |   1811 |      0 |                37 (#14: 37) |                 0 |
-    | zones.jsonl                   |   660 |    660 |      0 |                           0 |                 0 |
-    | total                         | 15591 |  15528 |      0 | 63 (#4: 22, #5: 4, #14: 37) |                 0 |
+    | file                          | cases | passed | failed |                                       divergent by decision | not supported yet |
+    |-------------------------------|-------|--------|--------|-------------------------------------------------------------|-------------------|
+    | calendar.jsonl.gz             | 11275 |  11275 |      0 |                                                           0 |                 0 |
+    | dedup.jsonl                   |    14 |     14 |      0 |                                                           0 |                 0 |
+    | flights/cumulate-1d-1h.csv.gz |     4 |      4 |      0 |                                                           0 |                 0 |
+    | flights/hop-6h-1h.csv.gz      |     4 |      4 |      0 |                                                           0 |                 0 |
+    | flights/top1-changelog.csv.gz |     4 |      4 |      0 |                                                           0 |                 0 |
+    | flights/tumble-1d.csv.gz      |     4 |      4 |      0 |                                                           0 |                 0 |
+    | keygroup.jsonl                |   543 |    543 |      0 |                                                           0 |                 0 |
+    | keygroup_ranges.jsonl         |  1007 |   1007 |      0 |                                                           0 |                 0 |
+    | slices.jsonl.gz               |   857 |    824 |      0 |                                                33 (#14: 33) |                 0 |
+    | top1.jsonl                    |   176 |    176 |      0 |                                                           0 |                 0 |
+    | top1_ttl.jsonl                |    64 |     38 |      0 |                                          26 (#4: 22, #5: 4) |                 0 |
+    | triggers.jsonl.gz             |  1848 |   1811 |      0 |                                                37 (#14: 37) |                 0 |
+    | windows.jsonl.gz              |   414 |    323 |      0 |                          80 (#6: 70, #7: 7, #11: 2, #13: 1) |                11 |
+    | zones.jsonl                   |   660 |    660 |      0 |                                                           0 |                 0 |
+    | total                         | 16874 |  16687 |      0 | 176 (#4: 22, #5: 4, #6: 70, #7: 7, #11: 2, #13: 1, #14: 70) |                11 |
     ");
 }
 
@@ -193,18 +198,28 @@ fn nothing_is_skipped_in_silence() {
     | file                     | cases | passed | failed | divergent by decision | not supported yet |
     |--------------------------|-------|--------|--------|-----------------------|-------------------|
     | empty.jsonl              |     1 |      0 |      1 |                     0 |                 0 |
-    | flights/tumble-1d.csv.gz |     1 |      0 |      0 |                     0 |                 1 |
+    | flights/tumble-1d.csv.gz |     4 |      0 |      4 |                     0 |                 0 |
     | more.jsonl               |     1 |      1 |      0 |                     0 |                 0 |
     | notes.jsonl              |     3 |      0 |      2 |                     0 |                 1 |
-    | slices.jsonl             |     1 |      0 |      0 |                     0 |                 1 |
+    | slices.jsonl             |     1 |      0 |      1 |                     0 |                 0 |
     | top1-more.jsonl          |     1 |      0 |      1 |                     0 |                 0 |
     | top1.jsonl               |     3 |      0 |      1 |                     0 |                 2 |
-    | total                    |    11 |      1 |      5 |                     0 |                 5 |
+    | total                    |    14 |      1 |     10 |                     0 |                 3 |
 
     failed: empty.jsonl
       a file without a line
 
-    flights/tumble-1d.csv.gz: 1 not supported yet: a format that is not known
+    failed: tumble-1d.csv.gz memory one phase
+      unexpected end of file
+
+    failed: tumble-1d.csv.gz memory two phases
+      unexpected end of file
+
+    failed: tumble-1d.csv.gz RocksDB one phase
+      unexpected end of file
+
+    failed: tumble-1d.csv.gz RocksDB two phases
+      unexpected end of file
 
     failed: notes.jsonl:2
       not JSON: EOF while parsing a value at line 1 column 5
@@ -214,7 +229,8 @@ fn nothing_is_skipped_in_silence() {
 
     notes.jsonl: 1 not supported yet: a shape that is not known
 
-    slices.jsonl: 1 not supported yet: Slices
+    failed: slices.jsonl:1
+      malformed line: missing field `kind`
 
     failed: top1-more.jsonl:1 lacks all but a name
       malformed line: missing field `columns`

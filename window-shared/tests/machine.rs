@@ -659,13 +659,12 @@ type StateOf<B> = <B as SliceBackend>::Slices;
 type Frozen<B> = FrozenWindows<<StateOf<B> as SlicedState>::View>;
 
 /// An operator over either store.
-#[expect(clippy::large_enum_variant, reason = "there are three at a time")]
+#[allow(clippy::large_enum_variant, reason = "there are three at a time")]
 enum Worker {
     Memory(WindowOperator<StateOf<MemBackend>>, MemBackend),
     Rocks(WindowOperator<StateOf<RocksBackend>>, RocksBackend),
 }
 
-#[expect(clippy::large_enum_variant, reason = "there are three at a time")]
 enum View {
     Memory(Frozen<MemBackend>),
     Rocks(Frozen<RocksBackend>),

@@ -49,7 +49,7 @@ pub fn run(
         Trial::Calendar(cell) => calendar::run_cell(cell, effort),
         Trial::Windows(cell) => window::run_cell(cell, effort),
         Trial::FlightWindows(windows, store) => {
-            window::run_flights(windows, store, effort, &flights.get()?.0)
+            window::run_flights(windows, store, effort, flights.all_columns()?)
         }
     }
 }
@@ -235,6 +235,7 @@ fn times(whole: Duration, part: Duration) -> usize {
 #[derive(Debug, Default)]
 pub struct Flights {
     read: Option<(Vec<RecordBatch>, Changes)>,
+    all_columns: Option<Vec<RecordBatch>>,
 }
 
 impl Flights {
@@ -245,6 +246,13 @@ impl Flights {
             self.read = Some((batches, Changes::new(recorded.kinds, recorded.rows)));
         }
         Ok(self.read.as_ref().expect("the flights were read just now"))
+    }
+
+    fn all_columns(&mut self) -> Result<&[RecordBatch], TrialError> {
+        if self.all_columns.is_none() {
+            self.all_columns = Some(flights::read_all(&flights::repository_data())?);
+        }
+        Ok(self.all_columns.as_deref().unwrap_or_default())
     }
 }
 

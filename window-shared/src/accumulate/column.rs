@@ -79,7 +79,7 @@ pub(crate) fn columns_of<A: Accumulator>(
     })
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Column<A> {
     values: Vec<A>,
     /// The sum over `values`.
@@ -119,7 +119,14 @@ impl<A: Accumulator> Accumulators for Column<A> {
     }
 
     fn clone_box(&self) -> Box<dyn Accumulators> {
-        Box::new(self.clone())
+        // A copy of an accumulator need not have its capacity.
+        let values = self.values.clone();
+        Box::new(Self {
+            heap_bytes: values.iter().map(A::heap_bytes).sum(),
+            values,
+            argument: self.argument.clone(),
+            result: self.result.clone(),
+        })
     }
 
     fn grow(&mut self, len: usize) {

@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn windows_over_the_flights_are_those_recorded() {
-        let batches = flights::read(&flights::repository_data()).expect("the flights");
+        let batches = flights::read_all(&flights::repository_data()).expect("the flights");
         for windows in FlightWindows::ALL {
             let outcomes = run_flights(windows, Store::Memory, ANSWERS_ALONE, &batches);
             let outcomes = outcomes.expect("runs");
