@@ -314,10 +314,9 @@ fn slices_and_keyed_values_are_not_taken_for_each_other() {
     let backend = backend(dir.path());
     drop(open(&backend, "slices"));
     drop(backend.open("values", Bytes).unwrap());
-    let error = backend
-        .open("slices", Bytes)
-        .err()
-        .expect("they are slices");
+    let Err(error) = backend.open("slices", Bytes) else {
+        panic!("they are slices");
+    };
     assert!(matches!(error, RocksError::Layout { .. }), "{error}");
     let error = backend.open_slices("values").expect_err("they are values");
     assert!(matches!(error, RocksError::Layout { .. }), "{error}");
