@@ -11,7 +11,7 @@ pub struct StoreMetrics {
     pub reads: u64,
     /// Those of them that had a value there.
     pub hydrated: u64,
-    /// Bytes of the values that were read.
+    /// Bytes of the values that were read; of those found by a scan, with their key rows.
     pub read_bytes: u64,
     /// Values that were written.
     pub writes: u64,
