@@ -511,6 +511,14 @@ impl<S: SlicedState> WindowOperator<S> {
         let slot_bound = self.keys.index.slot_bound();
         let empty = self.new_slice();
         let mut growth = added.heap_bytes();
+        // Each row is added to one slice, whichever that is.
+        let arguments = (0..empty.columns.len()).filter_map(|index| {
+            let argument = added.argument(index)?;
+            Some(empty.columns[index].heap_growth(argument))
+        });
+        let heap: usize = arguments.sum();
+        let mut is_included = false;
+        growth += heap;
         for (target, group) in groups {
             let rows = group.rows.as_ref().map_or(slots.len(), Vec::len);
             let mut more = rows.min(self.keys.index.len());
@@ -522,14 +530,19 @@ impl<S: SlicedState> WindowOperator<S> {
             if slice.is_direct() {
                 more = slot_bound.saturating_sub(slice.bound());
             }
-            growth += slice.growth_bytes(more, slot_bound) + size_of::<Slice>();
-            for (index, column) in slice.columns.iter().enumerate() {
-                growth += column.growth_bytes(more, added.argument(index));
+            let mut of_slice = slice.growth_bytes(more, slot_bound) + size_of::<Slice>();
+            for column in &slice.columns {
+                of_slice += column.growth_bytes(more);
             }
+            growth += of_slice;
             if self.sliding.is_included(*target) {
                 // The running window takes the same in.
-                growth *= 2;
+                is_included = true;
+                growth += of_slice;
             }
+        }
+        if is_included {
+            growth += heap;
         }
         self.reservation.try_resize(self.tracked_bytes() + growth)
     }

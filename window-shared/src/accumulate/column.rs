@@ -62,8 +62,10 @@ pub(crate) trait Accumulators: Any + Debug + Send + Sync {
     fn allocated_bytes(&self) -> usize;
     /// The same, counted over.
     fn recounted_bytes(&self) -> usize;
-    /// No fewer than the bytes that `more` accumulators and the rows of `input` add.
-    fn growth_bytes(&self, more: usize, input: Option<&ArrayRef>) -> usize;
+    /// No fewer than the bytes that `more` accumulators add without what their rows do.
+    fn growth_bytes(&self, more: usize) -> usize;
+    /// No fewer than the bytes that the rows of `input` add, to however many columns. Costs a look at each row.
+    fn heap_growth(&self, input: &ArrayRef) -> usize;
 }
 
 /// Columns of `A` for an argument of type `argument` and results of type `result`.
@@ -241,14 +243,17 @@ impl<A: Accumulator> Accumulators for Column<A> {
         self.values.capacity() * size_of::<A>() + heap
     }
 
-    fn growth_bytes(&self, more: usize, input: Option<&ArrayRef>) -> usize {
+    fn growth_bytes(&self, more: usize) -> usize {
         let (len, capacity) = (self.values.len(), self.values.capacity());
         let grown = if len + more > capacity {
             (len + more).max(2 * capacity).max(4)
         } else {
             capacity
         };
-        let heap = input.and_then(|input| A::heap_growth(input.as_ref()));
-        (grown - capacity) * size_of::<A>() + heap.unwrap_or(0)
+        (grown - capacity) * size_of::<A>()
+    }
+
+    fn heap_growth(&self, input: &ArrayRef) -> usize {
+        A::heap_growth(input.as_ref()).unwrap_or(0)
     }
 }
