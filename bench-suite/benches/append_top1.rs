@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bench_suite::stores::Store;
-use bench_suite::trial::cell::{Arrival, Cell, Emission};
+use bench_suite::trial::cell::{Arrival, Cell};
 use bench_suite::trial::engine::{EngineKind, engine};
 use bench_suite::trial::workload::Workload;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -13,23 +13,15 @@ const BATCHES: usize = 4 * Cell::BUNDLE_BATCHES;
 fn append_top1(criterion: &mut Criterion) {
     for store in Store::ALL {
         for arrival in [Arrival::Rejected, Arrival::Improving, Arrival::Fresh] {
-            let emission = Emission::Immediate;
-            let cell = Cell {
-                store,
-                keys: 4_096,
-                payload_bytes: 8,
-                arrival,
-                emission,
-            };
             for kind in EngineKind::ALL {
-                bench(criterion, cell, kind);
+                bench(criterion, Cell::plain(store, arrival), kind);
             }
         }
     }
 }
 
 fn bench(criterion: &mut Criterion, cell: Cell, kind: EngineKind) {
-    let rows = BATCHES * Cell::BATCH_ROWS;
+    let rows = BATCHES * cell.batch_rows;
     let workload = Workload::new(cell, BATCHES).expect("the workload fits its schema");
     let mut engine = engine(kind, &workload).expect("the engine takes the workload");
     let name = format!("append_top1-{}-{kind}", cell.arrival);
@@ -47,8 +39,9 @@ fn bench(criterion: &mut Criterion, cell: Cell, kind: EngineKind) {
                     .expect("the store takes the primed rows");
                 let start = Instant::now();
                 for number in 0..BATCHES {
+                    let rows = workload.arriving(number);
                     engine
-                        .arrive(&workload, number, true, &mut emitted)
+                        .arrive(&workload, number, rows, true, &mut emitted)
                         .expect("the store takes the arriving rows");
                     emitted.clear();
                 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use keygroup::GroupCount;
+use serde::Deserialize;
 use state_mem::MemBackend;
 use state_rocks::{RocksBackend, RocksError};
 use tempfile::TempDir;
@@ -12,11 +13,13 @@ use tempfile::TempDir;
 pub const GROUPS: u32 = 128;
 
 /// A kind of store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Store {
     /// `state-mem`.
     Memory,
     /// `state-rocks`.
+    #[serde(rename = "rocksdb")]
     Rocks,
 }
 

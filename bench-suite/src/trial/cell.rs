@@ -1,16 +1,14 @@
-//! Which workload runs over which store.
+//! The cells of append-only Top-1: which rows over which store.
 
 use std::fmt;
 
-use clap::ValueEnum;
+use serde::Deserialize;
 
 use crate::stores::Store;
-use crate::trial::TrialError;
-use crate::trial::calendar::CalendarCell;
-use crate::trial::window::{FlightWindows, WindowCell};
 
 /// How the arriving rows compare with the winners.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Arrival {
     /// Every row is worse than its key's winner.
     Rejected,
@@ -18,6 +16,16 @@ pub enum Arrival {
     Improving,
     /// Every row has a key of its own.
     Fresh,
+    /// One row in ten is better than its key's winner, at random; the others are worse.
+    Mixed,
+}
+
+impl Arrival {
+    /// Whether rows change the state, so that they cannot be replayed.
+    #[must_use]
+    pub fn changes_state(self) -> bool {
+        self != Self::Rejected
+    }
 }
 
 impl fmt::Display for Arrival {
@@ -26,12 +34,14 @@ impl fmt::Display for Arrival {
             Self::Rejected => "rejected",
             Self::Improving => "improving",
             Self::Fresh => "fresh",
+            Self::Mixed => "mixed",
         })
     }
 }
 
 /// When changes are emitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Emission {
     /// With the batch that brought them.
     Immediate,
@@ -48,8 +58,52 @@ impl fmt::Display for Emission {
     }
 }
 
-/// One cell of the append-only Top-1 workload: a BIGINT key, a BIGINT sort column in descending
-/// order, and a binary payload.
+/// Which keys the rows of a batch have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spread {
+    /// At random, so that some come again within the batch.
+    #[default]
+    Repeated,
+    /// Each another one.
+    OncePerBatch,
+}
+
+/// What rows are partitioned by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyForm {
+    /// One BIGINT.
+    #[default]
+    Bigint,
+    /// One string of 16 bytes.
+    Text,
+    /// A BIGINT and a string of 16 bytes.
+    Composite,
+}
+
+impl fmt::Display for KeyForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bigint => "bigint",
+            Self::Text => "text",
+            Self::Composite => "composite",
+        })
+    }
+}
+
+/// What rows are ordered by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OrderForm {
+    /// One BIGINT, descending.
+    #[default]
+    Single,
+    /// One BIGINT, descending, and among equals another one, ascending.
+    Double,
+}
+
+/// One cell of the append-only Top-1 workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// Where the winners are.
@@ -62,37 +116,43 @@ pub struct Cell {
     pub arrival: Arrival,
     /// When changes are emitted.
     pub emission: Emission,
+    /// Rows of a batch.
+    pub batch_rows: usize,
+    /// Which keys the rows of a batch have.
+    pub spread: Spread,
+    /// What they are partitioned by.
+    pub key: KeyForm,
+    /// What they are ordered by.
+    pub order: OrderForm,
+    /// Whether one payload in eight is NULL, and as many sort values of rows that lose.
+    pub nullable: bool,
+    /// Whether the rank is a column of the changes.
+    pub rank: bool,
+    /// Rows of a sample, where they do not follow from the speed.
+    pub rows: Option<usize>,
 }
 
 impl Cell {
-    /// Rows of a batch.
-    pub const BATCH_ROWS: usize = 4_096;
     /// Batches of a mini-batch bundle.
     pub const BUNDLE_BATCHES: usize = 4;
 
-    /// Every cell: both stores, 64, 4,096 and 65,536 keys, payloads of 8 and 256 bytes, all arrivals,
-    /// both ways to emit.
+    /// 4,096 keys of one BIGINT, payloads of 8 bytes, batches of 4,096 rows, none of them nullable.
     #[must_use]
-    pub fn all() -> Vec<Self> {
-        let mut cells = Vec::new();
-        for store in Store::ALL {
-            for arrival in [Arrival::Rejected, Arrival::Improving, Arrival::Fresh] {
-                for keys in [64, 4_096, 65_536] {
-                    for payload_bytes in [8, 256] {
-                        for emission in [Emission::Immediate, Emission::MiniBatch] {
-                            cells.push(Self {
-                                store,
-                                keys,
-                                payload_bytes,
-                                arrival,
-                                emission,
-                            });
-                        }
-                    }
-                }
-            }
+    pub fn plain(store: Store, arrival: Arrival) -> Self {
+        Self {
+            store,
+            keys: 4_096,
+            payload_bytes: 8,
+            arrival,
+            emission: Emission::Immediate,
+            batch_rows: 4_096,
+            spread: Spread::Repeated,
+            key: KeyForm::Bigint,
+            order: OrderForm::Single,
+            nullable: false,
+            rank: false,
+            rows: None,
         }
-        cells
     }
 
     /// Batches between two flushes.
@@ -103,9 +163,25 @@ impl Cell {
             Emission::MiniBatch => Self::BUNDLE_BATCHES,
         }
     }
+
+    /// Why there are no such rows, if there are none.
+    #[must_use]
+    pub fn flaw(&self) -> Option<String> {
+        let needs_keys = self.arrival != Arrival::Fresh;
+        if needs_keys && self.keys == 0 {
+            return Some(format!("{self}: rows that are not fresh need keys"));
+        }
+        if needs_keys && self.spread == Spread::OncePerBatch && self.keys < self.batch_rows {
+            return Some(format!(
+                "{self}: {} keys are too few for a batch in which each row has another one",
+                self.keys
+            ));
+        }
+        None
+    }
 }
 
-/// The workload of the cell, without its store.
+/// The workload of the cell, without its store: what differs from the plain one is at the end.
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -118,206 +194,28 @@ impl fmt::Display for Cell {
         write!(
             f,
             "append_top1/{arrival}/{keys}-keys/{payload_bytes}-bytes/{emission}"
-        )
-    }
-}
-
-/// One thing to try: a workload over a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trial {
-    /// The flights, ranked per aircraft by arrival delay.
-    Flights(Store),
-    /// A cell of append-only Top-1.
-    AppendTop1(Cell),
-    /// A conversion of local time.
-    Calendar(CalendarCell),
-    /// A cell of shared windows.
-    Windows(WindowCell),
-    /// Recorded windows over the flights.
-    FlightWindows(FlightWindows, Store),
-}
-
-impl Trial {
-    /// Where the winners are; `None` if there is no state.
-    #[must_use]
-    pub fn store(&self) -> Option<Store> {
-        match self {
-            Self::Flights(store) | Self::FlightWindows(_, store) => Some(*store),
-            Self::AppendTop1(cell) => Some(cell.store),
-            Self::Windows(cell) => Some(cell.store),
-            Self::Calendar(_) => None,
+        )?;
+        if self.batch_rows != 4_096 {
+            write!(f, "/{}-rows", self.batch_rows)?;
         }
-    }
-
-    /// The workload without its store.
-    #[must_use]
-    pub fn workload(&self) -> String {
-        match self {
-            Self::Flights(_) => "flights".to_owned(),
-            Self::AppendTop1(cell) => cell.to_string(),
-            Self::Calendar(cell) => cell.to_string(),
-            Self::Windows(cell) => cell.to_string(),
-            Self::FlightWindows(windows, _) => windows.to_string(),
+        if self.spread == Spread::OncePerBatch {
+            f.write_str("/once-per-batch")?;
         }
-    }
-}
-
-/// Workload and, if there is one, store.
-impl fmt::Display for Trial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.store() {
-            Some(store) => write!(f, "{}/{store}", self.workload()),
-            None => f.write_str(&self.workload()),
+        if self.key != KeyForm::Bigint {
+            write!(f, "/{}-key", self.key)?;
         }
-    }
-}
-
-/// Trials that belong together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Suite {
-    /// The flights of 2013: ranked per aircraft by arrival delay, and counted in windows per origin
-    #[value(name = "flights")]
-    Flights,
-    /// Synthetic rows over stores, keys, payloads, arrivals and ways to emit
-    #[value(name = "append_top1")]
-    AppendTop1,
-    /// Shared windows over shapes, aggregates, keys, zones and stores
-    #[value(name = "windows")]
-    Windows,
-    /// Conversions between instants and local time, in batches
-    #[value(name = "calendar")]
-    Calendar,
-}
-
-impl Suite {
-    /// The trials of the suite.
-    #[must_use]
-    pub fn trials(self) -> Vec<Trial> {
-        match self {
-            Self::Flights => {
-                let ranked = Store::ALL.into_iter().map(Trial::Flights);
-                let windows = FlightWindows::ALL.into_iter().flat_map(|windows| {
-                    Store::ALL.map(|store| Trial::FlightWindows(windows, store))
-                });
-                ranked.chain(windows).collect()
-            }
-            Self::AppendTop1 => Cell::all().into_iter().map(Trial::AppendTop1).collect(),
-            Self::Windows => WindowCell::all().into_iter().map(Trial::Windows).collect(),
-            Self::Calendar => CalendarCell::all()
-                .into_iter()
-                .map(Trial::Calendar)
-                .collect(),
+        if self.order == OrderForm::Double {
+            f.write_str("/double-order")?;
         }
-    }
-}
-
-/// The trials whose names hold all of `filters`.
-///
-/// # Errors
-///
-/// [`TrialError::NothingSelected`] if there is none.
-pub fn select(trials: Vec<Trial>, filters: &[String]) -> Result<Vec<Trial>, TrialError> {
-    let holds_all = |trial: &&Trial| {
-        let name = trial.to_string();
-        filters.iter().all(|filter| name.contains(filter.as_str()))
-    };
-    let selected: Vec<Trial> = trials.iter().filter(holds_all).copied().collect();
-    if selected.is_empty() {
-        return Err(TrialError::NothingSelected {
-            filters: filters.to_vec(),
-            known: trials.iter().map(ToString::to_string).collect(),
-        });
-    }
-    Ok(selected)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Suite, Trial, select};
-    use clap::ValueEnum;
-
-    fn selected(filters: &[&str]) -> Vec<String> {
-        let filters: Vec<String> = filters.iter().map(ToString::to_string).collect();
-        let trials = Suite::value_variants()
-            .iter()
-            .flat_map(|suite| suite.trials());
-        match select(trials.collect(), &filters) {
-            Ok(trials) => trials.iter().map(ToString::to_string).collect(),
-            Err(error) => vec![
-                error
-                    .to_string()
-                    .lines()
-                    .next()
-                    .unwrap_or_default()
-                    .to_owned(),
-            ],
+        if self.nullable {
+            f.write_str("/nullable")?;
         }
-    }
-
-    #[test]
-    fn suites_have_all_of_their_cells() {
-        assert_eq!(selected(&["append_top1"]).len(), 72);
-        assert_eq!(selected(&["windows/"]).len(), 2 * (5 * 3 * 4 + 5));
-        assert_eq!(
-            selected(&["flights", "memory"]),
-            [
-                "flights/memory",
-                "flights/tumble-1d/memory",
-                "flights/hop-6h-1h/memory",
-                "flights/cumulate-1d-1h/memory",
-            ]
-        );
-        assert_eq!(selected(&["flights"]).len(), 8);
-    }
-
-    #[test]
-    fn names_are_unique() {
-        let all: Vec<String> = Suite::value_variants()
-            .iter()
-            .flat_map(|suite| suite.trials())
-            .map(|trial: Trial| trial.to_string())
-            .collect();
-        let different: std::collections::HashSet<&String> = all.iter().collect();
-        assert_eq!(different.len(), all.len());
-    }
-
-    #[test]
-    fn the_calendar_has_20_cells_and_no_store() {
-        assert_eq!(selected(&["calendar"]).len(), 20);
-        assert_eq!(
-            selected(&["GMT+08:00", "to-"]),
-            [
-                "calendar/GMT+08:00/to-local/random",
-                "calendar/GMT+08:00/to-instant/random"
-            ]
-        );
-    }
-
-    #[test]
-    fn filters_narrow_together() {
-        assert_eq!(
-            selected(&["rejected/64-keys/8-bytes", "memory"]),
-            [
-                "append_top1/rejected/64-keys/8-bytes/immediate/memory",
-                "append_top1/rejected/64-keys/8-bytes/mini-batch/memory"
-            ]
-        );
-    }
-
-    #[test]
-    fn an_empty_selection_is_an_error_that_lists_the_cells() {
-        let error =
-            select(Suite::Flights.trials(), &["unsorted".to_owned()]).expect_err("no such cell");
-        insta::assert_snapshot!(error, @r#"
-        no cell has all of ["unsorted"] in its name; the cells are:
-        flights/memory
-        flights/RocksDB
-        flights/tumble-1d/memory
-        flights/tumble-1d/RocksDB
-        flights/hop-6h-1h/memory
-        flights/hop-6h-1h/RocksDB
-        flights/cumulate-1d-1h/memory
-        flights/cumulate-1d-1h/RocksDB
-        "#);
+        if self.rank {
+            f.write_str("/with-rank")?;
+        }
+        if let Some(rows) = self.rows {
+            write!(f, "/{rows}-in-all")?;
+        }
+        Ok(())
     }
 }

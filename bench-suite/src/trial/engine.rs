@@ -3,20 +3,24 @@
 use std::fmt;
 use std::hash::BuildHasher;
 
+use arrow::error::ArrowError;
+use arrow::row::{RowConverter, SortField};
 use foldhash::fast::FixedState;
 use rank_top1::{Changelog, RankError, RankSpec, Ranker};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use state_codec::StateBackend;
 use tempfile::TempDir;
 
 use crate::stores::{self, Store, StoreError};
 use crate::trial::TrialError;
-use crate::trial::cell::Trial;
-use crate::trial::floor::{ProbeFloor, RocksFloor};
-use crate::trial::workload::{Workload, boxed, keys_of, payloads_of, sorts_of};
+use crate::trial::cell::KeyForm;
+use crate::trial::floor::{ProbeFloor, RocksFloor, Text, Word, WordAndText};
+use crate::trial::measures::Told;
+use crate::trial::suite::Trial;
+use crate::trial::workload::{KeyedBatch, Workload, boxed};
 
 /// What is timed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineKind {
     /// The ranker of range 1..1.
@@ -74,7 +78,7 @@ pub trait Engine {
     /// [`TrialError`] where the store fails.
     fn prime(&mut self, workload: &Workload) -> Result<(), TrialError>;
 
-    /// Takes in the arriving batch `number`, which may end a bundle, and appends what is emitted.
+    /// Takes in `rows`, which are the arriving batch `number` and may end a bundle, and appends what is emitted.
     ///
     /// # Errors
     ///
@@ -83,9 +87,15 @@ pub trait Engine {
         &mut self,
         workload: &Workload,
         number: usize,
+        rows: &KeyedBatch,
         ends_bundle: bool,
         out: &mut Vec<Changelog>,
     ) -> Result<(), TrialError>;
+
+    /// What it tells of itself and its store, if it tells anything.
+    fn told(&self) -> Option<Told> {
+        None
+    }
 }
 
 /// The engine of one kind for a workload's cell.
@@ -95,7 +105,11 @@ pub trait Engine {
 /// [`TrialError`] where the workload cannot be turned into what the engine takes.
 pub fn engine(kind: EngineKind, workload: &Workload) -> Result<Box<dyn Engine>, TrialError> {
     Ok(match (kind, workload.cell().store) {
-        (EngineKind::Floor, Store::Memory) => Box::new(ProbeFloor::new(workload)),
+        (EngineKind::Floor, Store::Memory) => match workload.cell().key {
+            KeyForm::Bigint => Box::new(ProbeFloor::<Word>::new(workload)),
+            KeyForm::Text => Box::new(ProbeFloor::<Text>::new(workload)),
+            KeyForm::Composite => Box::new(ProbeFloor::<WordAndText>::new(workload)),
+        },
         (EngineKind::Floor, Store::Rocks) => Box::new(RocksFloor::new(workload)?),
         (_, Store::Memory) => Box::new(RankEngine::new(kind, open_memory)),
         (_, Store::Rocks) => Box::new(RankEngine::new(kind, open_rocks)),
@@ -185,7 +199,7 @@ impl<B: StateBackend> Engine for RankEngine<B> {
         for batch in workload.priming() {
             ranking
                 .ranker
-                .push(batch)
+                .push(&batch.batch)
                 .map_err(|error| rank_error(&cell, self.kind, error))?;
         }
         ranking
@@ -199,7 +213,8 @@ impl<B: StateBackend> Engine for RankEngine<B> {
     fn arrive(
         &mut self,
         workload: &Workload,
-        number: usize,
+        _number: usize,
+        rows: &KeyedBatch,
         ends_bundle: bool,
         out: &mut Vec<Changelog>,
     ) -> Result<(), TrialError> {
@@ -212,11 +227,16 @@ impl<B: StateBackend> Engine for RankEngine<B> {
             let cell = Trial::AppendTop1(workload.cell()).to_string();
             rank_error(&cell, self.kind, error)
         };
-        out.extend(ranker.push(workload.arriving(number)).map_err(failed)?);
+        out.extend(ranker.push(&rows.batch).map_err(failed)?);
         if ends_bundle && workload.cell().bundle_batches() > 1 {
             out.extend(ranker.flush().map_err(failed)?);
         }
         Ok(())
+    }
+
+    fn told(&self) -> Option<Told> {
+        let metrics = self.ranking.as_ref()?.ranker.metrics();
+        Some(Told::new(metrics.held_bytes, metrics.store))
     }
 }
 
@@ -231,21 +251,24 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Adds the changes of a workload's changelog.
-    pub fn add(&mut self, changelog: &Changelog) {
-        let hasher = FixedState::with_seed(0);
+    /// Adds the changes of a changelog.
+    ///
+    /// # Errors
+    ///
+    /// [`ArrowError`] if its columns cannot be compared.
+    pub fn add(&mut self, changelog: &Changelog) -> Result<(), ArrowError> {
         let batch = changelog.batch();
-        let payloads = payloads_of(batch);
-        for (i, kind) in changelog.kinds().iter().enumerate() {
-            let change = (
-                *kind,
-                keys_of(batch)[i],
-                sorts_of(batch)[i],
-                payloads.value(i),
-            );
-            self.checksum = self.checksum.wrapping_add(hasher.hash_one(change));
+        let schema = batch.schema();
+        let fields = schema.fields().iter();
+        let fields = fields.map(|field| SortField::new(field.data_type().clone()));
+        let rows = RowConverter::new(fields.collect())?.convert_columns(batch.columns())?;
+        let hasher = FixedState::with_seed(0);
+        for (row, kind) in rows.iter().zip(changelog.kinds()) {
+            let hash = hasher.hash_one((*kind, row.as_ref()));
+            self.checksum = self.checksum.wrapping_add(hash);
         }
         self.changes += changelog.kinds().len() as u64;
+        Ok(())
     }
 }
 

@@ -1,8 +1,9 @@
 //! The least that any ranker must do over a store, without doing any ranking.
 //!
-//! - Memory: every row hashes its key, as the stores do, and probes a bare hash table for its slot.
-//!   A fresh row is appended under a new slot. Of the improving rows, the last of each key in a
-//!   bundle is copied into its slot; which ones these are was found before the clock started.
+//! - Memory: every row hashes its key, as the stores do, and probes a bare hash table for its slot; of a text it
+//!   keeps the 16 bytes that all keys have. A fresh row is appended under a new slot. Of the improving rows, the
+//!   last of each key in a bundle is copied into its slot; which ones these are was found before the clock
+//!   started.
 //! - RocksDB: the distinct keys of each batch, which were sorted before the clock started, are read
 //!   with one multi-get; improving and fresh rows are then written with one write batch per bundle,
 //!   in key order. A value is the encoded row; the stores write 5 bytes more, a version and the
@@ -11,10 +12,11 @@
 //! A floor emits nothing and has no answer.
 
 use std::collections::{BTreeMap, HashSet};
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 use std::hint::black_box;
 
-use arrow::array::RecordBatch;
+use arrow::array::{AsArray, BinaryArray, RecordBatch, StringArray};
+use arrow::datatypes::Int64Type;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use keygroup::group_of;
@@ -29,24 +31,88 @@ use tempfile::TempDir;
 
 use crate::stores::{StoreError, groups};
 use crate::trial::TrialError;
-use crate::trial::cell::{Arrival, Trial};
+use crate::trial::cell::{Arrival, Cell};
 use crate::trial::engine::Engine;
-use crate::trial::workload::{Workload, boxed, keys_of, payloads_of, schema, sorts_of};
+use crate::trial::suite::Trial;
+use crate::trial::workload::{KeyedBatch, Workload, boxed, key_columns, schema};
+
+/// A key column, or two, as a floor reads them.
+pub(crate) trait FloorKey: 'static {
+    /// The columns of a batch.
+    type Columns<'a>: Copy;
+    /// A key that is kept.
+    type Kept: Hash + Copy + PartialEq;
+
+    fn columns(batch: &RecordBatch) -> Self::Columns<'_>;
+    fn at(columns: Self::Columns<'_>, row: usize) -> Self::Kept;
+}
+
+/// One BIGINT.
+pub(crate) struct Word;
+
+impl FloorKey for Word {
+    type Columns<'a> = &'a [i64];
+    type Kept = u64;
+
+    fn columns(batch: &RecordBatch) -> &[i64] {
+        batch.column(0).as_primitive::<Int64Type>().values()
+    }
+
+    #[inline]
+    fn at(columns: &[i64], row: usize) -> u64 {
+        columns[row] as u64
+    }
+}
+
+/// One string, of which 16 bytes are kept.
+pub(crate) struct Text;
+
+impl FloorKey for Text {
+    type Columns<'a> = &'a StringArray;
+    type Kept = u128;
+
+    fn columns(batch: &RecordBatch) -> &StringArray {
+        batch.column(0).as_string()
+    }
+
+    #[inline]
+    fn at(columns: &StringArray, row: usize) -> u128 {
+        let bytes = columns.value(row).as_bytes().try_into();
+        u128::from_le_bytes(bytes.expect("keys have 16 bytes"))
+    }
+}
+
+/// A BIGINT and a string.
+pub(crate) struct WordAndText;
+
+impl FloorKey for WordAndText {
+    type Columns<'a> = (&'a [i64], &'a StringArray);
+    type Kept = (u64, u128);
+
+    fn columns(batch: &RecordBatch) -> Self::Columns<'_> {
+        (Word::columns(batch), batch.column(1).as_string())
+    }
+
+    #[inline]
+    fn at(columns: Self::Columns<'_>, row: usize) -> Self::Kept {
+        (Word::at(columns.0, row), Text::at(columns.1, row))
+    }
+}
 
 /// The floor in memory.
-pub(crate) struct ProbeFloor {
+pub(crate) struct ProbeFloor<K: FloorKey> {
     hasher: FixedState,
     /// Key and slot.
-    table: HashTable<(u64, u32)>,
+    table: HashTable<(K::Kept, u32)>,
     /// The row of each slot: sort value and payload.
     rows: Vec<u8>,
     row_bytes: usize,
     slots_seen: u64,
     /// Of each different arriving batch, the rows that are copied, ascending.
-    copies: Vec<Vec<usize>>,
+    copies: Vec<Vec<u32>>,
 }
 
-impl ProbeFloor {
+impl<K: FloorKey> ProbeFloor<K> {
     pub(crate) fn new(workload: &Workload) -> Self {
         Self {
             hasher: FixedState::with_seed(0),
@@ -54,48 +120,37 @@ impl ProbeFloor {
             rows: Vec::new(),
             row_bytes: size_of::<i64>() + workload.cell().payload_bytes,
             slots_seen: 0,
-            copies: match workload.cell().arrival {
-                Arrival::Improving => last_rows(workload),
-                Arrival::Rejected | Arrival::Fresh => Vec::new(),
-            },
+            copies: last_rows(workload),
         }
     }
 
-    fn probe_all(&mut self, batch: &RecordBatch) {
-        for &key in keys_of(batch) {
-            let key = key as u64;
+    /// Probes every row and copies those that are last in their bundle.
+    fn probe_all(&mut self, batch: &RecordBatch, copies: &[u32]) {
+        let (sorts, payloads) = sorts_and_payloads(batch);
+        let columns = K::columns(batch);
+        let mut copies = copies.iter().peekable();
+        for (row, sort) in sorts.iter().enumerate() {
+            let key = K::at(columns, row);
             let found = self
                 .table
                 .find(self.hasher.hash_one(key), |entry| entry.0 == key);
-            self.slots_seen += found.map_or(0, |entry| u64::from(entry.1));
-        }
-    }
-
-    /// Probes every row and copies those of batch `number` that last in their bundle.
-    fn copy_last(&mut self, batch: &RecordBatch, number: usize) {
-        let payloads = payloads_of(batch);
-        let mut copies = self.copies[number % self.copies.len()].iter().peekable();
-        for (i, (&key, &sort)) in keys_of(batch).iter().zip(sorts_of(batch)).enumerate() {
-            let key = key as u64;
-            let found = self
-                .table
-                .find(self.hasher.hash_one(key), |entry| entry.0 == key);
-            let slot = found.expect("an improving row has a primed key").1;
+            let slot = found.expect("a row that is not fresh has a primed key").1;
             self.slots_seen += u64::from(slot);
-            if copies.next_if_eq(&&i).is_none() {
-                continue;
+            if copies.next_if(|&&copy| copy as usize == row).is_some() {
+                let at = slot as usize * self.row_bytes;
+                let kept = &mut self.rows[at..at + self.row_bytes];
+                kept[..8].copy_from_slice(&sort.to_le_bytes());
+                let payload = payloads.value(row);
+                kept[8..8 + payload.len()].copy_from_slice(payload);
             }
-            let slot = slot as usize;
-            let row = &mut self.rows[slot * self.row_bytes..][..self.row_bytes];
-            row[..8].copy_from_slice(&sort.to_le_bytes());
-            row[8..].copy_from_slice(payloads.value(i));
         }
     }
 
     fn append_all(&mut self, batch: &RecordBatch) {
-        let payloads = payloads_of(batch);
-        for (i, (&key, &sort)) in keys_of(batch).iter().zip(sorts_of(batch)).enumerate() {
-            let key = key as u64;
+        let (sorts, payloads) = sorts_and_payloads(batch);
+        let columns = K::columns(batch);
+        for (row, sort) in sorts.iter().enumerate() {
+            let key = K::at(columns, row);
             let hash = self.hasher.hash_one(key);
             if self.table.find(hash, |entry| entry.0 == key).is_none() {
                 let slot = self.table.len() as u32;
@@ -103,36 +158,48 @@ impl ProbeFloor {
                 self.table
                     .insert_unique(hash, (key, slot), |entry| hasher.hash_one(entry.0));
                 self.rows.extend_from_slice(&sort.to_le_bytes());
-                self.rows.extend_from_slice(payloads.value(i));
+                self.rows.extend_from_slice(payloads.value(row));
+                // NULLs have no bytes, but a place.
+                self.rows.resize((slot as usize + 1) * self.row_bytes, 0);
             }
         }
     }
 }
 
-/// Of each different arriving batch, the rows after which no row of their key comes in the bundle.
-fn last_rows(workload: &Workload) -> Vec<Vec<usize>> {
+/// The first sort column and the payloads.
+fn sorts_and_payloads(batch: &RecordBatch) -> (&[i64], &BinaryArray) {
+    let payloads = batch.column(batch.num_columns() - 1).as_binary();
+    let sorts = batch.column_by_name("v").expect("there is a sort column");
+    (sorts.as_primitive::<Int64Type>().values(), payloads)
+}
+
+/// Of each different arriving batch, the improving rows after which none of their key comes in the bundle.
+fn last_rows(workload: &Workload) -> Vec<Vec<u32>> {
     let batches = workload.different_batches();
     let mut last = vec![Vec::new(); batches];
     for first in (0..batches).step_by(workload.cell().bundle_batches()) {
         let end = batches.min(first + workload.cell().bundle_batches());
         let mut seen = HashSet::new();
         for number in (first..end).rev() {
-            let keys = keys_of(workload.arriving(number)).iter().enumerate();
-            let rows = keys.rev().filter(|(_, key)| seen.insert(**key));
-            last[number] = rows.map(|(row, _)| row).collect();
+            let rows = workload.arriving(number);
+            let improving = rows.improving.iter().rev();
+            last[number] = improving
+                .copied()
+                .filter(|&row| seen.insert(rows.keys[row as usize]))
+                .collect();
             last[number].reverse();
         }
     }
     last
 }
 
-impl Engine for ProbeFloor {
+impl<K: FloorKey> Engine for ProbeFloor<K> {
     fn prime(&mut self, workload: &Workload) -> Result<(), TrialError> {
         // Memory is given back, as it is where a store is dropped.
         self.table = HashTable::new();
         self.rows = Vec::new();
-        for batch in workload.priming() {
-            self.append_all(batch);
+        for rows in workload.priming() {
+            self.append_all(&rows.batch);
         }
         Ok(())
     }
@@ -141,14 +208,17 @@ impl Engine for ProbeFloor {
         &mut self,
         workload: &Workload,
         number: usize,
+        rows: &KeyedBatch,
         _ends_bundle: bool,
         _out: &mut Vec<Changelog>,
     ) -> Result<(), TrialError> {
-        let batch = workload.arriving(number);
-        match workload.cell().arrival {
-            Arrival::Rejected => self.probe_all(batch),
-            Arrival::Improving => self.copy_last(batch, number),
-            Arrival::Fresh => self.append_all(batch),
+        let batch = &rows.batch;
+        if workload.cell().arrival == Arrival::Fresh {
+            self.append_all(batch);
+        } else {
+            let copies = std::mem::take(&mut self.copies);
+            self.probe_all(batch, &copies[number % copies.len()]);
+            self.copies = copies;
         }
         black_box(self.slots_seen);
         Ok(())
@@ -186,29 +256,33 @@ impl RocksFloor {
 
     fn steps(workload: &Workload) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let cell = workload.cell();
-        let encoder = EntryEncoder::new()?;
+        let encoder = EntryEncoder::new(&cell)?;
         let priming = workload.priming().iter().map(|batch| {
-            let entries: BTreeMap<_, _> = encoder.encode(batch)?.into_iter().collect();
+            let entries = encoder.encode(&batch.batch)?;
+            let entries: BTreeMap<_, _> = entries.into_iter().collect();
             Ok::<Entries, Box<dyn std::error::Error + Send + Sync>>(entries.into_iter().collect())
         });
         let priming = priming.collect::<Result<_, _>>()?;
         let mut steps = Vec::new();
-        // Read once in a bundle; the last row of a key is its best, if rows improve.
+        // Read once in a bundle; the last improving row of a key is its best.
+        let mut read: HashSet<Vec<u8>> = HashSet::new();
         let mut bundle: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         for number in 0..workload.different_batches() {
-            let mut batch: BTreeMap<_, _> = encoder
-                .encode(workload.arriving(number))?
-                .into_iter()
-                .collect();
-            let new = batch.keys().filter(|key| !bundle.contains_key(*key));
-            let reads = new.cloned().collect();
-            bundle.append(&mut batch);
+            let rows = workload.arriving(number);
+            let entries = encoder.encode(&rows.batch)?;
+            let new = entries.iter().filter(|(key, _)| read.insert(key.clone()));
+            let mut reads: Vec<Vec<u8>> = new.map(|(key, _)| key.clone()).collect();
+            reads.sort_unstable();
+            if cell.arrival == Arrival::Fresh {
+                bundle.extend(entries);
+            } else {
+                let improving = rows.improving.iter();
+                bundle.extend(improving.map(|&row| entries[row as usize].clone()));
+            }
             let mut writes = Entries::new();
             if (number + 1).is_multiple_of(cell.bundle_batches()) {
-                let entries = std::mem::take(&mut bundle);
-                if cell.arrival != Arrival::Rejected {
-                    writes = entries.into_iter().collect();
-                }
+                read.clear();
+                writes.extend(std::mem::take(&mut bundle));
             }
             steps.push(Step { reads, writes });
         }
@@ -283,6 +357,7 @@ impl Engine for RocksFloor {
         &mut self,
         workload: &Workload,
         number: usize,
+        _rows: &KeyedBatch,
         _ends_bundle: bool,
         _out: &mut Vec<Changelog>,
     ) -> Result<(), TrialError> {
@@ -317,15 +392,18 @@ impl Engine for RocksFloor {
 struct EntryEncoder {
     keys: RowLayout,
     rows: RowLayout,
+    key_columns: usize,
 }
 
 impl EntryEncoder {
-    fn new() -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
-        let schema = schema();
+    fn new(cell: &Cell) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let schema = schema(cell);
         let fields = schema.fields();
+        let key_columns = key_columns(cell);
         Ok(Self {
-            keys: RowLayout::new(&fields[..1], RowForm::Key).map_err(boxed)?,
+            keys: RowLayout::new(&fields[..key_columns], RowForm::Key).map_err(boxed)?,
             rows: RowLayout::new(fields, RowForm::Payload).map_err(boxed)?,
+            key_columns,
         })
     }
 
@@ -335,7 +413,7 @@ impl EntryEncoder {
     ) -> Result<Entries, Box<dyn std::error::Error + Send + Sync>> {
         let mut keys = Rows::new();
         self.keys
-            .encode_into(&batch.columns()[..1], Select::All, &mut keys)
+            .encode_into(&batch.columns()[..self.key_columns], Select::All, &mut keys)
             .map_err(boxed)?;
         let mut rows = Rows::new();
         self.rows
@@ -354,45 +432,44 @@ impl EntryEncoder {
 mod tests {
     use std::collections::HashMap;
 
-    use super::ProbeFloor;
+    use super::{FloorKey, ProbeFloor, Word, sorts_and_payloads};
     use crate::stores::Store;
     use crate::trial::cell::{Arrival, Cell, Emission};
     use crate::trial::engine::Engine;
-    use crate::trial::workload::{Workload, keys_of, payloads_of, sorts_of};
+    use crate::trial::workload::Workload;
 
     #[test]
     fn the_floor_in_memory_copies_once_per_key_and_bundle_and_keeps_every_winner() {
         for (emission, bundle) in [(Emission::Immediate, 1), (Emission::MiniBatch, 4)] {
             let cell = Cell {
-                store: Store::Memory,
                 keys: 64,
-                payload_bytes: 8,
-                arrival: Arrival::Improving,
                 emission,
+                ..Cell::plain(Store::Memory, Arrival::Improving)
             };
             let workload = Workload::new(cell, 8).expect("a workload");
-            let mut floor = ProbeFloor::new(&workload);
+            let mut floor = ProbeFloor::<Word>::new(&workload);
             // Each of the 64 keys is in every batch of 4,096 rows.
             let copies: usize = floor.copies.iter().map(Vec::len).sum();
             assert_eq!(copies, 64 * 8 / bundle, "{emission}");
 
             floor.prime(&workload).expect("no store fails");
-            let mut winners: HashMap<u64, (i64, Vec<u8>)> = HashMap::new();
+            let mut winners: HashMap<u64, Vec<u8>> = HashMap::new();
             for number in 0..8 {
+                let rows = workload.arriving(number);
                 floor
-                    .arrive(&workload, number, true, &mut Vec::new())
+                    .arrive(&workload, number, rows, true, &mut Vec::new())
                     .expect("no store fails");
-                let batch = workload.arriving(number);
-                for (i, &key) in keys_of(batch).iter().enumerate() {
-                    let row = (sorts_of(batch)[i], payloads_of(batch).value(i).to_vec());
-                    winners.insert(key as u64, row);
+                let batch = &rows.batch;
+                let (sorts, payloads) = sorts_and_payloads(batch);
+                for (row, sort) in sorts.iter().enumerate() {
+                    let kept = [&sort.to_le_bytes()[..], payloads.value(row)].concat();
+                    winners.insert(Word::at(Word::columns(batch), row), kept);
                 }
             }
             assert_eq!(floor.table.len(), 64);
             for (key, slot) in &floor.table {
                 let row = &floor.rows[*slot as usize * 16..][..16];
-                let (sort, payload) = &winners[key];
-                assert_eq!(row, [&sort.to_le_bytes()[..], &payload[..]].concat());
+                assert_eq!(row, winners[key]);
             }
         }
     }

@@ -1,14 +1,19 @@
 //! Trials: workloads through the rankers and through their floors, alternately, with checked answers.
 
 pub mod calendar; // conversions of local time
-pub mod cell; // which workload, over which store
+pub mod cell; // the rows of append-only Top-1, over which store
 pub mod engine; // what is timed: both rankers and the floors
 pub mod floor; // the least that any ranker must do
+mod matrix; // which trials there are, as data
+pub mod measures; // exact counts of a pass
 pub mod outcome; // samples, and the table that shows them
 pub mod record; // raw trials as JSON lines
 pub mod run; // how samples are taken
+pub mod suite; // trials by suite and profile
+pub mod sustained; // engines for seconds on end
 pub mod window; // shared windows
-pub mod workload; // the rows of a cell
+pub mod workload; // the rows of a cell of append-only Top-1
+pub mod zone; // the zones of trials
 
 use std::error::Error;
 use std::io;
@@ -76,12 +81,51 @@ pub enum TrialError {
         #[source]
         source: io::Error,
     },
-    /// A selection without a cell.
-    #[error("no cell has all of {filters:?} in its name; the cells are:\n{}", .known.join("\n"))]
+    /// A file of raw trials could not be read.
+    #[error("{}{}: {problem}", path.display(), at(*line))]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1; 0 for the file as a whole.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A selection without a trial.
+    #[error("{}", nothing(filters, near, known))]
     NothingSelected {
         /// What was asked for.
         filters: Vec<String>,
-        /// The cells of the suites that were asked for.
+        /// What may have been meant by those that no name holds.
+        near: Vec<String>,
+        /// The trials of the suites that were asked for.
         known: Vec<String>,
     },
+    /// A list of workloads that is not well formed.
+    #[error("{file}: {problem}")]
+    Matrix {
+        /// The file.
+        file: String,
+        /// What is wrong with it, and where.
+        problem: String,
+    },
+}
+
+fn at(line: usize) -> String {
+    match line {
+        0 => String::new(),
+        line => format!(":{line}"),
+    }
+}
+
+fn nothing(filters: &[String], near: &[String], known: &[String]) -> String {
+    if known.is_empty() {
+        return "no trial of these suites is of this profile; `--profile full` has all".to_owned();
+    }
+    let near = match near {
+        [] => ".".to_owned(),
+        near => format!(", did you mean {}?", near.join(", ")),
+    };
+    let known = known.join("\n");
+    format!("no trial has all of {filters:?} in its name{near} The trials are:\n{known}")
 }

@@ -7,46 +7,85 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use crate::stores::Store;
 use crate::trial::engine::EngineKind;
+use crate::trial::measures::Measures;
 
 /// What became of one engine in one trial.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The workload, without its store.
     pub workload: String,
-    /// Where the winners are; `None` if there is no state.
+    /// Where the state is; `None` if there is none.
     pub store: Option<Store>,
     /// What was timed.
     pub engine: EngineKind,
-    /// Its samples, or what is wrong with its answer: a wrong answer has no time.
-    pub result: Result<Samples, String>,
+    /// Its samples, or why it has none.
+    pub result: Result<Samples, Problem>,
+    /// What was counted of it in a pass of its own.
+    pub measures: Option<Measures>,
 }
 
-/// Times of equal work.
+/// Why an engine has no time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Samples {
-    /// Rows that arrived in each sample.
-    pub rows: u64,
-    /// Nanoseconds that each sample took, in the order in which they were taken.
-    pub nanos: Vec<u64>,
+pub enum Problem {
+    /// Its answer is wrong.
+    Wrong(String),
+    /// There is no way to ask it.
+    Unsupported(String),
 }
+
+/// One timing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Rows that arrived; of windows, those that came out as well.
+    pub rows: u64,
+    /// What that took.
+    pub nanos: u64,
+}
+
+impl Sample {
+    /// Nanoseconds per row.
+    #[must_use]
+    pub fn nanos_per_row(&self) -> f64 {
+        self.nanos as f64 / self.rows as f64
+    }
+}
+
+/// Timings in the order in which they were taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Samples(pub Vec<Sample>);
 
 impl Samples {
-    /// Nanoseconds per row of the median sample; of an even number, the upper of the middle two.
+    /// Timings of the same number of rows.
+    #[must_use]
+    pub fn of(rows: u64, nanos: &[u64]) -> Self {
+        let samples = nanos.iter().map(|&nanos| Sample { rows, nanos });
+        Self(samples.collect())
+    }
+
+    /// Nanoseconds per row of each sample, ascending.
+    #[must_use]
+    pub fn sorted(&self) -> Vec<f64> {
+        let mut sorted: Vec<f64> = self.0.iter().map(Sample::nanos_per_row).collect();
+        sorted.sort_by(f64::total_cmp);
+        sorted
+    }
+
+    /// Nanoseconds per row of the median sample; of an even number, the upper of the middle two. Not a number if
+    /// there is none.
     #[must_use]
     pub fn median_nanos_per_row(&self) -> f64 {
-        let mut nanos = self.nanos.clone();
-        nanos.sort_unstable();
-        nanos
-            .get(nanos.len() / 2)
-            .map_or(f64::NAN, |&median| median as f64 / self.rows as f64)
+        let sorted = self.sorted();
+        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
     /// The slowest sample less the fastest, as a share of the median.
     #[must_use]
     pub fn spread(&self) -> f64 {
-        let fastest = self.nanos.iter().min().copied().unwrap_or_default();
-        let slowest = self.nanos.iter().max().copied().unwrap_or_default();
-        (slowest - fastest) as f64 / self.rows as f64 / self.median_nanos_per_row()
+        let sorted = self.sorted();
+        let (Some(fastest), Some(slowest)) = (sorted.first(), sorted.last()) else {
+            return f64::NAN;
+        };
+        (slowest - fastest) / self.median_nanos_per_row()
     }
 }
 
@@ -116,7 +155,7 @@ pub fn render(outcomes: &[Outcome]) -> String {
                             .map(|general| general / own),
                     ),
                     format!("{:.0} %", 100.0 * samples.spread()),
-                    samples.nanos.len().to_string(),
+                    samples.0.len().to_string(),
                 ]
             }
             Err(problem) => {
@@ -126,12 +165,16 @@ pub fn render(outcomes: &[Outcome]) -> String {
                     engine,
                     ..
                 } = outcome;
+                let (verdict, problem) = match problem {
+                    Problem::Wrong(problem) => ("WRONG", problem),
+                    Problem::Unsupported(reason) => ("unsupported", reason),
+                };
                 wrong.push_str(&format!(
-                    "WRONG: {workload}, {}, {engine}: {problem}\n",
+                    "{verdict}: {workload}, {}, {engine}: {problem}\n",
                     store_name(*store)
                 ));
                 let mut cells = [const { String::new() }; 6];
-                cells[0] = "WRONG".to_owned();
+                cells[0] = verdict.to_owned();
                 cells
             }
         };
@@ -161,7 +204,7 @@ fn thousands(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, Samples, render, thousands};
+    use super::{Outcome, Problem, Samples, render, thousands};
     use crate::stores::Store;
     use crate::trial::engine::EngineKind;
 
@@ -171,11 +214,9 @@ mod tests {
             store: Some(Store::Memory),
             engine,
             result: result
-                .map(|nanos| Samples {
-                    rows: 1_000_000,
-                    nanos: nanos.to_vec(),
-                })
-                .map_err(str::to_owned),
+                .map(|nanos| Samples::of(1_000_000, nanos))
+                .map_err(|problem| Problem::Wrong(problem.to_owned())),
+            measures: None,
         }
     }
 

@@ -12,11 +12,14 @@ use crate::flights;
 use crate::stores::Store;
 use crate::trial::TrialError;
 use crate::trial::calendar;
-use crate::trial::cell::{Arrival, Cell, Trial};
+use crate::trial::cell::{Arrival, Cell};
 use crate::trial::engine::{
     Answer, Engine, EngineKind, OpenStore, Ranking, engine, open_memory, open_rocks, rank_error,
 };
-use crate::trial::outcome::{Outcome, Samples};
+use crate::trial::measures::Measures;
+use crate::trial::outcome::{Outcome, Problem, Samples};
+use crate::trial::suite::Trial;
+use crate::trial::sustained;
 use crate::trial::window;
 use crate::trial::workload::{Workload, boxed};
 
@@ -47,6 +50,7 @@ pub fn run(
         Trial::Flights(store) => run_flights(store, effort, flights),
         Trial::AppendTop1(cell) => run_cell(cell, effort),
         Trial::Calendar(cell) => calendar::run_cell(cell, effort),
+        Trial::Sustained(sustained) => sustained::run_cell(sustained),
         Trial::Windows(cell) => window::run_cell(cell, effort),
         Trial::FlightWindows(windows, store) => {
             window::run_flights(windows, store, effort, flights.all_columns()?)
@@ -69,7 +73,10 @@ fn run_cell(cell: Cell, effort: Effort) -> Result<Vec<Outcome>, TrialError> {
     if let Some(outcomes) = wrong_answers(cell, &warmup, &warmed) {
         return Ok(outcomes);
     }
-    let batches = sample_batches(cell, effort, &warmed);
+    let batches = match cell.rows {
+        Some(rows) => rows.div_ceil(cell.batch_rows),
+        None => sample_batches(cell, effort, &warmed),
+    };
     drop(warmed);
 
     let workload = make(batches)?;
@@ -83,26 +90,50 @@ fn run_cell(cell: Cell, effort: Effort) -> Result<Vec<Outcome>, TrialError> {
     for sample in 0..effort.samples {
         for (kind, engine, nanos, wrong) in &mut engines {
             // Rejected rows leave the state as it was; the others need it made anew.
-            if sample > 0 && cell.arrival != Arrival::Rejected {
+            if sample > 0 && cell.arrival.changes_state() {
                 engine.prime(&workload)?;
             }
             let (time, changes) = sample_of(engine.as_mut(), &workload, batches)?;
             nanos.push(time.as_nanos() as u64);
             if *kind != EngineKind::Floor && changes != expected {
-                *wrong = Some(format!("{changes} changes where {expected} are right"));
+                let problem = format!("{changes} changes where {expected} are right");
+                *wrong = Some(Problem::Wrong(problem));
             }
         }
     }
-    let rows = (batches * Cell::BATCH_ROWS) as u64;
-    let outcomes = engines
-        .into_iter()
-        .map(|(engine, _, nanos, wrong)| Outcome {
+    let rows = (batches * cell.batch_rows) as u64;
+    let mut outcomes = Vec::new();
+    for (engine, mut measured, nanos, wrong) in engines {
+        let measures = count(measured.as_mut(), &workload, batches)?;
+        outcomes.push(Outcome {
             workload: cell.to_string(),
             store: Some(cell.store),
             engine,
-            result: wrong.map_or(Ok(Samples { rows, nanos }), Err),
+            result: wrong.map_or(Ok(Samples::of(rows, &nanos)), Err),
+            measures: Some(measures),
         });
-    Ok(outcomes.collect())
+    }
+    Ok(outcomes)
+}
+
+/// Most batches of the pass that counts.
+const COUNTED_BATCHES: usize = 16;
+
+/// What the engine allocates, reads and writes for the first batches, from the state that rows arrive at.
+fn count(
+    engine: &mut dyn Engine,
+    workload: &Workload,
+    batches: usize,
+) -> Result<Measures, TrialError> {
+    engine.prime(workload)?;
+    let batches = batches.min(COUNTED_BATCHES);
+    let rows = (batches * workload.cell().batch_rows) as u64;
+    let before = engine.told();
+    let counted = Measures::of(rows, || sample_of(engine, workload, batches).map(|_| ()))?;
+    Ok(match (before, engine.told()) {
+        (Some(before), Some(after)) => counted.with_told(before, after),
+        _ => counted,
+    })
 }
 
 /// Time and changes of one sample.
@@ -119,6 +150,7 @@ fn sample_of(
         engine.arrive(
             workload,
             number,
+            workload.arriving(number),
             (number + 1).is_multiple_of(bundle),
             &mut emitted,
         )?;
@@ -152,10 +184,11 @@ impl Warmed {
         for number in 0..batches {
             let ends_bundle = (number + 1).is_multiple_of(bundle);
             let start = Instant::now();
-            engine.arrive(workload, number, ends_bundle, &mut emitted)?;
+            let rows = workload.arriving(number);
+            engine.arrive(workload, number, rows, ends_bundle, &mut emitted)?;
             time += start.elapsed();
             for changelog in emitted.drain(..) {
-                answer.add(&changelog);
+                answer.add(&changelog)?;
             }
         }
         Ok(Self {
@@ -191,10 +224,11 @@ fn wrong_answers(cell: Cell, workload: &Workload, warmed: &[Warmed]) -> Option<V
         workload: cell.to_string(),
         store: Some(cell.store),
         engine: warmed.kind,
-        result: Err(format!(
+        result: Err(Problem::Wrong(format!(
             "{}, where {expected} changes are right",
             warmed.answer
-        )),
+        ))),
+        measures: None,
     });
     Some(outcomes.collect())
 }
@@ -211,18 +245,19 @@ fn sample_batches(cell: Cell, effort: Effort, warmed: &[Warmed]) -> usize {
     let priming: Duration = warmed.iter().map(|warmed| warmed.priming).sum();
     let primings = match cell.arrival {
         Arrival::Rejected => 1,
-        Arrival::Improving | Arrival::Fresh => effort.samples as u32,
+        Arrival::Improving | Arrival::Fresh | Arrival::Mixed => effort.samples as u32,
     };
     let room = effort.time_per_trial.saturating_sub(priming * primings);
     let wanted = times(SAMPLE_TIME, fastest);
     let affordable = times(room, together * effort.samples as u32);
     // What fits in memory: rejected rows are replayed, all others are made beforehand, and for
     // RocksDB once more as the bytes that its floor writes.
-    let most = match (cell.arrival, cell.store) {
-        (Arrival::Rejected, _) => 8_192,
-        (_, Store::Memory) => 256,
-        (_, Store::Rocks) => 64,
+    let most_rows = match (cell.arrival, cell.store) {
+        (Arrival::Rejected, _) => 32 << 20,
+        (_, Store::Memory) => 1 << 20,
+        (_, Store::Rocks) => 1 << 18,
     };
+    let most = most_rows / cell.batch_rows;
     let batches = wanted.min(affordable).clamp(2 * Cell::BUNDLE_BATCHES, most);
     batches.next_multiple_of(Cell::BUNDLE_BATCHES)
 }
@@ -283,7 +318,10 @@ fn run_flights(
         workload: Trial::Flights(store).workload(),
         store: Some(store),
         engine,
-        result: result.map(|nanos| Samples { rows, nanos }),
+        result: result
+            .map(|nanos| Samples::of(rows, &nanos))
+            .map_err(Problem::Wrong),
+        measures: None,
     });
     Ok(outcomes.collect())
 }

@@ -2,22 +2,29 @@
 
 use std::fmt;
 
+use serde::Deserialize;
 use window_shared::{Aggregate, Function, Windows};
 
 use crate::stores::Store;
+use crate::trial::zone::TrialZone;
 
 /// Windows whose rows are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Shape {
     /// TUMBLE of 10 s.
+    #[serde(rename = "tumble-10s")]
     Tumble10,
     /// HOP of 10 s every 2 s.
+    #[serde(rename = "hop-10s-2s")]
     Hop10By2,
     /// HOP of 30 s every 2 s.
+    #[serde(rename = "hop-30s-2s")]
     Hop30By2,
     /// HOP of 60 s every second.
+    #[serde(rename = "hop-60s-1s")]
     Hop60By1,
     /// CUMULATE up to 10 s in steps of 2 s.
+    #[serde(rename = "cumulate-10s-2s")]
     Cumulate10By2,
 }
 
@@ -58,7 +65,8 @@ impl fmt::Display for Shape {
 }
 
 /// What is computed of the rows of a key and window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum List {
     /// `COUNT(*)`.
     Count,
@@ -112,7 +120,7 @@ pub struct WindowCell {
     /// Bytes of a key: 8 for a BIGINT, more for a string.
     pub key_bytes: usize,
     /// Whose clock windows go by.
-    pub zone: &'static str,
+    pub zone: TrialZone,
     /// Rows of a batch.
     pub batch_rows: usize,
 }
@@ -121,50 +129,18 @@ impl WindowCell {
     /// Bytes of a key that is a BIGINT.
     pub const BIGINT_BYTES: usize = 8;
 
-    /// Every cell: each shape, list and number of keys over both stores, and then for the shape with the least
-    /// overlap the zones, smaller batches and wide keys.
+    /// HOP of 10 s every 2 s, COUNT of 4,096 BIGINT keys, in memory and UTC.
     #[must_use]
-    pub fn all() -> Vec<Self> {
-        let mut cells = Vec::new();
-        for store in Store::ALL {
-            let plain = Self {
-                store,
-                shape: Shape::Hop10By2,
-                list: List::Count,
-                keys: 4_096,
-                key_bytes: Self::BIGINT_BYTES,
-                zone: "UTC",
-                batch_rows: 8_192,
-            };
-            for shape in Shape::ALL {
-                for list in [List::Count, List::Sum, List::Mixed] {
-                    for keys in [8, 64, 4_096, 65_536] {
-                        cells.push(Self {
-                            shape,
-                            list,
-                            keys,
-                            ..plain
-                        });
-                    }
-                }
-            }
-            for zone in ["GMT+08:00", "America/New_York"] {
-                cells.push(Self { zone, ..plain });
-            }
-            cells.push(Self {
-                batch_rows: 1_024,
-                ..plain
-            });
-            for shape in [Shape::Tumble10, Shape::Hop10By2] {
-                cells.push(Self {
-                    shape,
-                    keys: 8_192,
-                    key_bytes: 256,
-                    ..plain
-                });
-            }
+    pub fn plain() -> Self {
+        Self {
+            store: Store::Memory,
+            shape: Shape::Hop10By2,
+            list: List::Count,
+            keys: 4_096,
+            key_bytes: Self::BIGINT_BYTES,
+            zone: TrialZone::Utc,
+            batch_rows: 8_192,
         }
-        cells
     }
 
     /// Rows of a sample: two minutes of event time, or half a minute of wide keys.

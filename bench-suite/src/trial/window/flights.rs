@@ -3,19 +3,23 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use serde::Deserialize;
 use window_shared::Windows;
 
 use crate::conform::flight_windows;
 use crate::flights;
 
 /// Windows of flights per origin in New York's time: of a day, of six hours every hour, of a day by the hour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum FlightWindows {
     /// TUMBLE of a day.
+    #[serde(rename = "tumble-1d")]
     Tumble,
     /// HOP of six hours every hour.
+    #[serde(rename = "hop-6h-1h")]
     Hop,
     /// CUMULATE up to a day in steps of an hour.
+    #[serde(rename = "cumulate-1d-1h")]
     Cumulate,
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Input {
 impl Input {
     pub(crate) fn new(cell: &WindowCell) -> Result<Self, Failure> {
         let schema = schema(cell);
-        let time = EventTime::timestamp_ltz(2, Zone::named(cell.zone)?);
+        let time = EventTime::timestamp_ltz(2, Zone::named(cell.zone.id())?);
         let windows = cell.shape.windows();
         let spec = WindowSpec::new(schema.clone(), &[0], time, windows, &cell.list.aggregates())?;
         // Of one name for all shapes and zones: they compare.
@@ -144,7 +144,6 @@ mod tests {
     use std::collections::HashMap;
 
     use super::{Input, time_ms, value};
-    use crate::stores::Store;
     use crate::trial::window::{List, Shape, WindowCell};
 
     #[test]
@@ -152,13 +151,11 @@ mod tests {
         for shape in Shape::ALL {
             for list in [List::Count, List::Sum] {
                 let cell = WindowCell {
-                    store: Store::Memory,
                     shape,
                     list,
                     keys: 5,
                     key_bytes: 256,
-                    zone: "UTC",
-                    batch_rows: 8_192,
+                    ..WindowCell::plain()
                 };
                 let mut input = Input::new(&cell).expect("an input");
                 // A minute's first seconds are enough.

@@ -16,10 +16,11 @@ use crate::conform::flight_windows;
 use crate::flights::FlightsError;
 use crate::stores::{self, Store};
 use crate::trial::TrialError;
-use crate::trial::cell::Trial;
 use crate::trial::engine::EngineKind;
-use crate::trial::outcome::{Outcome, Samples};
+use crate::trial::measures::{Measures, Told};
+use crate::trial::outcome::{Outcome, Problem, Samples};
 use crate::trial::run::Effort;
+use crate::trial::suite::Trial;
 use crate::trial::window::WindowCell;
 use crate::trial::window::flights::FlightWindows;
 use crate::trial::window::input::Input;
@@ -63,6 +64,7 @@ impl Answer {
 struct Pass {
     spent: Duration,
     fired: Vec<RecordBatch>,
+    told: Option<Told>,
 }
 
 /// A pass by one engine, from an empty state.
@@ -100,7 +102,12 @@ where
         fired.extend(operator.advance_watermark(watermark_ms)?);
     }
     let spent = start.elapsed();
-    Ok(Pass { spent, fired })
+    let metrics = operator.metrics();
+    Ok(Pass {
+        spent,
+        fired,
+        told: Some(Told::new(metrics.held_bytes, metrics.store)),
+    })
 }
 
 /// A probe of a bare hash table and an addition per input row; a key and a count appended per output row.
@@ -129,6 +136,7 @@ fn floor(input: &Input, rows_out: u64) -> Pass {
     Pass {
         spent,
         fired: Vec::new(),
+        told: None,
     }
 }
 
@@ -168,9 +176,9 @@ pub(crate) fn run_cell(cell: WindowCell, effort: Effort) -> Result<Vec<Outcome>,
             let answer = Answer::of(&first.fired).map_err(failed)?;
             let agreed = *agreed.get_or_insert(answer);
             if (answer.rows, answer.sum) != (rows_out, sum) || answer != agreed {
-                result = Err(format!(
+                result = Err(Problem::Wrong(format!(
                     "{answer:?}, where {rows_out} rows with a sum of {sum} are right"
-                ));
+                )));
             }
         }
         trials.push((engine, result));
@@ -182,20 +190,34 @@ pub(crate) fn run_cell(cell: WindowCell, effort: Effort) -> Result<Vec<Outcome>,
             let pass = pass(*engine, &input, rows_out).map_err(failed)?;
             let found: usize = pass.fired.iter().map(RecordBatch::num_rows).sum();
             if *engine != EngineKind::Floor && found as u64 != rows_out {
-                *result = Err(format!("{found} rows, where {rows_out} are right"));
+                let problem = format!("{found} rows, where {rows_out} are right");
+                *result = Err(Problem::Wrong(problem));
                 continue;
             }
             nanos.push(pass.spent.as_nanos() as u64);
         }
     }
     let rows = cell.rows() as u64 + rows_out;
-    let outcomes = trials.into_iter().map(|(engine, result)| Outcome {
-        workload: cell.to_string(),
-        store: Some(cell.store),
-        engine,
-        result: result.map(|nanos| Samples { rows, nanos }),
-    });
-    Ok(outcomes.collect())
+    let mut outcomes = Vec::new();
+    for (engine, result) in trials {
+        let mut told = None;
+        let counted = Measures::of(rows, || {
+            told = pass(engine, &input, rows_out)?.told;
+            Ok(())
+        });
+        let counted = counted.map_err(failed)?;
+        outcomes.push(Outcome {
+            workload: cell.to_string(),
+            store: Some(cell.store),
+            engine,
+            result: result.map(|nanos| Samples::of(rows, &nanos)),
+            measures: Some(match told {
+                Some(told) => counted.with_told(Told::default(), told),
+                None => counted,
+            }),
+        });
+    }
+    Ok(outcomes)
 }
 
 /// Runs windows over the flights; each answer is compared with the recorded one.
@@ -246,7 +268,11 @@ pub(crate) fn run_flights(
             Store::Memory => EngineKind::InMemory,
             Store::Rocks => EngineKind::Stored,
         },
-        result: result.map(|()| Samples { rows, nanos }),
+        result: match result {
+            Ok(()) => Ok(Samples::of(rows, &nanos)),
+            Err(difference) => Err(Problem::Wrong(difference.replace('\n', ", "))),
+        },
+        measures: None,
     }])
 }
 
@@ -270,6 +296,7 @@ mod tests {
     use crate::stores::Store;
     use crate::trial::run::Effort;
     use crate::trial::window::{FlightWindows, List, Shape};
+    use crate::trial::zone::TrialZone;
 
     const ANSWERS_ALONE: Effort = Effort {
         samples: 0,
@@ -286,7 +313,7 @@ mod tests {
                     list: List::Mixed,
                     keys: 7,
                     key_bytes: 16,
-                    zone: "America/New_York",
+                    zone: TrialZone::NewYork,
                     batch_rows: 8_192,
                 };
                 for outcome in run_cell(cell, ANSWERS_ALONE).expect("runs") {
