@@ -7,6 +7,7 @@
 pub mod conform; // recorded answers against the product
 pub mod flights; // the real data set, its ranking and its recorded changelog
 pub mod golden; // how recordings write types, values and cases
+pub mod report; // what recorded trials say
 pub mod seed; // random numbers that are the same everywhere
 pub mod stores; // the stores under test, by name
 pub mod trial; // workloads, floors, samples and their table
