@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::bench::BenchArgs;
+use crate::bench::PassedOn;
 use crate::conform::ConformArgs;
 use crate::inspect::InspectArgs;
 use crate::step::Failure;
@@ -47,8 +47,15 @@ enum Verb {
     Test(TestArgs),
     /// Hold the workspace against recorded answers of Flink
     Conform(ConformArgs),
-    /// Build in release and run the trials, which print one table
-    Bench(BenchArgs),
+    /// Build in release and run the trials: `--list`, `--suite`, `--filter`, `--profile quick|full`, `--out`,
+    /// `--format json|table`
+    Bench(PassedOn),
+    /// Run the trials into the record that the README's tables are of
+    Record(PassedOn),
+    /// Write a page with charts of a record, what is missed first: `[RECORD]`, `--out`, `--markdown`, `--readme`
+    Report(PassedOn),
+    /// Compare two records cell by cell: `A B`, `--threshold`, `--format json|table`, `--fail-on-slower`
+    Compare(PassedOn),
     /// Show what a directory of checkpoints holds, and whether it is whole
     Inspect(InspectArgs),
     /// Compile RocksDB's C++ once, and print what makes plain cargo commands use it
@@ -71,7 +78,10 @@ fn run(verb: &Verb) -> Result<ExitCode, Failure> {
     match verb {
         Verb::Test(args) => test::run(&workspace, args),
         Verb::Conform(args) => conform::run(&workspace, args),
-        Verb::Bench(args) => bench::run(&workspace, args),
+        Verb::Bench(args) => bench::bench(&workspace, args),
+        Verb::Record(args) => bench::record(&workspace, args),
+        Verb::Report(args) => bench::report(&workspace, args),
+        Verb::Compare(args) => bench::compare(&workspace, args),
         Verb::Inspect(args) => inspect::run(&workspace, args),
         Verb::Native => native::run(&workspace),
     }

@@ -32,9 +32,9 @@ enum What {
     Page {
         /// The file of raw trials [default: the one of the repository]
         record: Option<PathBuf>,
-        /// Where the page goes
-        #[arg(long, value_name = "FILE", default_value = "target/trials/report.html")]
-        out: PathBuf,
+        /// Where the page goes [default: target/trials/report.html]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
         /// Where the same tables go as Markdown
         #[arg(long, value_name = "FILE")]
         markdown: Option<PathBuf>,
@@ -85,6 +85,7 @@ fn run(what: What) -> Result<ExitCode, TrialError> {
         } => {
             let trials = Trials::read(&record.unwrap_or_else(reference))?;
             let judged = judge(&targets()?, &trials);
+            let out = out.unwrap_or_else(|| repository().join("target/trials/report.html"));
             write(&out, &page(&trials, &judged))?;
             if let Some(path) = markdown {
                 write(&path, &document(&trials, &judged))?;

@@ -36,9 +36,10 @@ pub fn page(trials: &Trials, judged: &[Judged]) -> String {
                     div { b { (measured - missed) } "reached" }
                     div { b { (trials.cells.len()) } "cells" }
                 }
-                (problems(trials))
+                (without_time(trials, "WRONG answers, which have no time", wrong))
                 (losses(judged))
                 @for suite in suites(trials) { (of_suite(trials, suite)) }
+                (without_time(trials, "What cannot be asked", unsupported))
                 (glossary())
             }
         }
@@ -46,37 +47,37 @@ pub fn page(trials: &Trials, judged: &[Judged]) -> String {
     page.into_string()
 }
 
-/// Wrong answers and what cannot be asked: neither has a time.
-fn problems(trials: &Trials) -> Markup {
-    let engines = || {
-        trials.cells.iter().flat_map(|cell| {
-            let engines = cell.engines.iter();
-            engines.filter_map(move |engine| Some((cell, engine, engine.problem.as_ref()?)))
-        })
-    };
+fn wrong(problem: &Problem) -> Option<&str> {
+    match problem {
+        Problem::Wrong(how) => Some(how),
+        Problem::Unsupported(_) => None,
+    }
+}
+
+fn unsupported(problem: &Problem) -> Option<&str> {
+    match problem {
+        Problem::Wrong(_) => None,
+        Problem::Unsupported(why) => Some(why),
+    }
+}
+
+/// Engines that have no time, with why: wrong answers, or what cannot be asked.
+fn without_time(trials: &Trials, title: &str, why: impl Fn(&Problem) -> Option<&str>) -> Markup {
+    let engines = trials.cells.iter().flat_map(|cell| {
+        let why = &why;
+        let engines = cell.engines.iter();
+        engines.filter_map(move |engine| Some((cell, engine, why(engine.problem.as_ref()?)?)))
+    });
+    let engines: Vec<_> = engines.collect();
     html! {
-        @if engines().next().is_some() {
-            h2 { "Without a time" }
-            div class="scroll" { table {
-                @for (cell, engine, problem) in engines() {
-                    tr {
-                        @match problem {
-                            Problem::Wrong(how) => {
-                                td class="text missed" { "WRONG" }
-                                td class="text" { (cell.workload) " " (cell.store) }
-                                td class="text" { (engine.kind) }
-                                td class="text wrap" { (how) }
-                            }
-                            Problem::Unsupported(why) => {
-                                td class="text" { "unsupported" }
-                                td class="text" { (cell.workload) " " (cell.store) }
-                                td class="text" { (engine.kind) }
-                                td class="text wrap" { (why) }
-                            }
-                        }
-                    }
+        @if !engines.is_empty() {
+            h2 { (title) }
+            @for (cell, engine, why) in engines {
+                div class="entry" {
+                    div class="figure" { (engine.kind) }
+                    div { (why) div class="dim small" { (cell.workload) " " (cell.store) } }
                 }
-            } }
+            }
         }
     }
 }
@@ -86,24 +87,23 @@ fn losses(judged: &[Judged]) -> Markup {
     html! {
         h2 { "Targets, what is furthest off first" }
         p class="dim" { "Each is a ratio of median times within this run, against what is named after the colon." }
-        div class="scroll" { table {
-            tr {
-                th class="text" {} th class="text" { "target" } th class="text" { "cell" } th { "at most" } th { "ratio" }
-            }
-            @for judged in judged {
-                tr {
-                    @match judged.ratio {
-                        None => { td class="text" { "not measured" } }
-                        Some(_) if judged.is_missed() => { td class="text missed" { "missed" } }
-                        Some(_) => { td class="text reached" { "reached" } }
+        @for judged in judged {
+            div class="entry" {
+                @match judged.ratio {
+                    None => { div class="figure" { "–" } }
+                    Some(ratio) => {
+                        div class=(if judged.is_missed() { "figure missed" } else { "figure reached" }) {
+                            (format!("{ratio:.2}"))
+                        }
                     }
-                    td class="text wrap" { (judged.path) }
-                    td class="text" { (judged.workload) " " (judged.store) }
-                    td { (format!("{:.2}", judged.at_most)) }
-                    td { (judged.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}"))) }
+                }
+                div {
+                    (judged.path) " " b { (format!("at most {:.2}", judged.at_most)) }
+                    @if judged.ratio.is_none() { ", not measured" }
+                    div class="dim small" { (judged.workload) " " (judged.store) }
                 }
             }
-        } }
+        }
     }
 }
 
@@ -163,7 +163,10 @@ fn strips(cells: &[&Cell], suite: &str, unit: impl Fn(&Cell) -> Option<f64>) -> 
         .map(|cell| {
             let unit = unit(cell).unwrap_or(1.0);
             let dots = cell.engines.iter().filter_map(|engine| dot(engine, unit));
-            let dots: Vec<Dot> = dots.collect();
+            let mut dots: Vec<Dot> = dots.collect();
+            // What the cell is about comes first; the numbers of others would lie over its own.
+            let others = dots.iter_mut().filter(|dot| dot.is_labelled).skip(1);
+            others.for_each(|dot| dot.is_labelled = false);
             let own = dots.iter().find(|dot| dot.is_labelled).map(|dot| dot.value);
             let name = cell.workload.strip_prefix(suite).unwrap_or(&cell.workload);
             let label = format!("{} {}", name.trim_start_matches('/'), cell.store);
@@ -248,8 +251,8 @@ mod tests {
                 .unwrap_or_else(|| panic!("no {text:?} in {page}"))
         };
         assert!(place("targets missed") < place("WRONG"));
-        assert!(place("WRONG") < place("td class=\"text missed\">missed"));
-        assert!(place("td class=\"text missed\">missed") < place("Multiples of the floor"));
+        assert!(place("WRONG") < place("figure missed\">3.10<"));
+        assert!(place("figure missed\">3.10<") < place("Multiples of the floor"));
         assert!(
             page.contains("it ranks nothing") && page.contains(">3.1×<"),
             "{page}"
