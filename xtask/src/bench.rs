@@ -56,14 +56,18 @@ fn hand_over(
 ) -> Result<ExitCode, Failure> {
     toolchain::ensure()?;
     let native = Native::ensure(workspace)?;
-    let what = ["--release", "--package", "bench-suite", "--bin", program];
+    let mut what = vec!["--release", "--package", "bench-suite", "--bin", program];
+    if args.iter().any(|arg| arg == "--peers") {
+        // Nobody builds them unasked.
+        what.extend(["--features", "peers"]);
+    }
     let mut build = workspace.cargo()?;
-    native.apply(build.arg("build").args(what));
+    native.apply(build.arg("build").args(&what));
     step::prepare(&format!("building {program} in release"), &mut build)?;
 
     step::heading(&format!("running {program}"));
     let mut run = workspace.cargo_run()?;
-    native.apply(run.args(what).arg("--").args(given).args(args));
+    native.apply(run.args(&what).arg("--").args(given).args(args));
     run.env("WEIR_COMMIT", workspace.commit()?)
         .env("WEIR_RUSTC", workspace.rustc());
     step::hand_over(&mut run)

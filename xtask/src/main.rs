@@ -48,7 +48,7 @@ enum Verb {
     /// Hold the workspace against recorded answers of Flink
     Conform(ConformArgs),
     /// Build in release and run the trials: `--list`, `--suite`, `--filter`, `--profile quick|full`, `--out`,
-    /// `--format json|table`
+    /// `--format json|table`, `--peers`
     Bench(PassedOn),
     /// Run the trials into the record that the README's tables are of
     Record(PassedOn),

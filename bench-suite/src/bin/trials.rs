@@ -45,6 +45,10 @@ struct Options {
     /// What goes to standard output: a table, or the lines of the file of raw trials
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
+    /// Let peers that a user could pick instead take turns, where they can do the same work
+    #[cfg(feature = "peers")]
+    #[arg(long)]
+    peers: bool,
     /// Print the names of the selected trials and what each shows, and run none
     #[arg(long)]
     list: bool,
@@ -132,6 +136,10 @@ fn run_all(options: &Options, selected: Vec<Listed>) -> Result<Vec<Outcome>, Tri
     let effort = Effort {
         samples: usize::from(options.samples.unwrap_or(samples)),
         time_per_trial: Duration::from_secs_f64(seconds_per_cell),
+        #[cfg(feature = "peers")]
+        peers: options.peers,
+        #[cfg(not(feature = "peers"))]
+        peers: false,
     };
     let now = DateTime::<Utc>::from(SystemTime::now());
     let path = options.out.clone().unwrap_or_else(|| default_record(now));

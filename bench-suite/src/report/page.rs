@@ -86,7 +86,7 @@ fn without_time(trials: &Trials, title: &str, why: impl Fn(&Problem) -> Option<&
 fn losses(judged: &[Judged]) -> Markup {
     html! {
         h2 { "Targets, what is furthest off first" }
-        p class="dim" { "Each is a ratio of median times within this run, against what is named after the colon." }
+        p class="dim" { "Each is a ratio of median times within this run, against what is named after the colon. A peer is to be no faster." }
         @for judged in judged {
             div class="entry" {
                 @match judged.ratio {

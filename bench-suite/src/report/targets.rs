@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::report::data::Trials;
+use crate::report::data::{Cell, Trials};
 use crate::trial::TrialError;
 use crate::trial::engine::EngineKind;
 
@@ -84,7 +84,7 @@ pub fn targets() -> Result<Vec<Target>, TrialError> {
     Ok(file.target)
 }
 
-/// Each target in each of its cells: first what is missed, by how far; then what was not measured; then the rest.
+/// Each target in each of its cells, and each peer in a cell: first what is missed, by how far; then what was not measured; then the rest.
 #[must_use]
 pub fn judge(targets: &[Target], trials: &Trials) -> Vec<Judged> {
     let mut judged: Vec<Judged> = targets
@@ -111,9 +111,28 @@ pub fn judge(targets: &[Target], trials: &Trials) -> Vec<Judged> {
             })
         })
         .collect();
+    judged.extend(trials.cells.iter().flat_map(beside_peers));
     let place = |judged: &Judged| judged.excess().unwrap_or(1.0);
     judged.sort_by(|a, b| place(b).total_cmp(&place(a)));
     judged
+}
+
+/// A cell's first engine beside each peer that was timed in it: no slower is good.
+fn beside_peers(cell: &Cell) -> Vec<Judged> {
+    let Some(own) = cell.engines.first().filter(|engine| !engine.kind.is_peer()) else {
+        return Vec::new();
+    };
+    let peers = cell.engines.iter().filter(|engine| engine.kind.is_peer());
+    let judged = peers.filter_map(|peer| {
+        Some(Judged {
+            path: format!("{}: the peer {}", own.kind, peer.kind),
+            workload: cell.workload.clone(),
+            store: cell.store.clone(),
+            at_most: 1.0,
+            ratio: Some(own.median()? / peer.median()?),
+        })
+    });
+    judged.collect()
 }
 
 #[cfg(test)]
@@ -154,5 +173,18 @@ mod tests {
         assert!(judged[0].is_missed());
         assert!(judged[1..].iter().all(|judged| judged.ratio.is_none()));
         assert_eq!(trials.cells[0].engines[0].kind, EngineKind::Top1);
+    }
+
+    #[test]
+    fn a_peer_that_is_faster_is_a_loss() {
+        let mut trials = Trials::of_lines(data::tests::lines()).expect("there are conditions");
+        let mut peer = trials.cells[0].engines[1].clone();
+        peer.kind = EngineKind::Polars;
+        trials.cells[0].engines.push(peer);
+        let judged = judge(&[], &trials);
+        assert_eq!(judged.len(), 1);
+        assert_eq!(judged[0].path, "top-1: the peer polars");
+        assert_eq!(judged[0].ratio, Some(3.1));
+        assert!(judged[0].is_missed());
     }
 }

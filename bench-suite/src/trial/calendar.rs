@@ -249,6 +249,7 @@ mod tests {
         let effort = Effort {
             samples: 0,
             time_per_trial: Duration::ZERO,
+            peers: false,
         };
         let listed = select(&[Suite::Calendar], Profile::Full, &[]).expect("well formed");
         assert_eq!(listed.len(), 20);

@@ -16,6 +16,8 @@ use crate::trial::TrialError;
 use crate::trial::cell::KeyForm;
 use crate::trial::floor::{ProbeFloor, RocksFloor, Text, Word, WordAndText};
 use crate::trial::measures::Told;
+#[cfg(feature = "peers")]
+use crate::trial::peers;
 use crate::trial::suite::Trial;
 use crate::trial::workload::{KeyedBatch, Workload, boxed};
 
@@ -44,6 +46,12 @@ pub enum EngineKind {
     Stored,
     /// Shared windows over RocksDB that write every batch through.
     WriteThrough,
+    /// A peer: differential-dataflow, which reduces to the greatest row of each key.
+    Differential,
+    /// A peer: µWheel, a wheel of sums for each key.
+    Uwheel,
+    /// A peer: Polars, which ranks all rows at once.
+    Polars,
 }
 
 impl EngineKind {
@@ -51,6 +59,12 @@ impl EngineKind {
     pub const ALL: [Self; 3] = [Self::Top1, Self::General, Self::Floor];
     /// The kinds that have an answer.
     pub const RANKERS: [Self; 2] = [Self::Top1, Self::General];
+
+    /// Whether a user could pick it instead of Weir.
+    #[must_use]
+    pub fn is_peer(self) -> bool {
+        matches!(self, Self::Differential | Self::Uwheel | Self::Polars)
+    }
 }
 
 impl fmt::Display for EngineKind {
@@ -65,6 +79,9 @@ impl fmt::Display for EngineKind {
             Self::InMemory => "memory",
             Self::Stored => "rocksdb",
             Self::WriteThrough => "write-through",
+            Self::Differential => "differential",
+            Self::Uwheel => "uwheel",
+            Self::Polars => "polars",
         })
     }
 }
@@ -92,6 +109,11 @@ pub trait Engine {
         out: &mut Vec<Changelog>,
     ) -> Result<(), TrialError>;
 
+    /// Changes that it has counted itself, beside those that it emits.
+    fn counted_changes(&self) -> u64 {
+        0
+    }
+
     /// What it tells of itself and its store, if it tells anything.
     fn told(&self) -> Option<Told> {
         None
@@ -111,6 +133,8 @@ pub fn engine(kind: EngineKind, workload: &Workload) -> Result<Box<dyn Engine>, 
             KeyForm::Composite => Box::new(ProbeFloor::<WordAndText>::new(workload)),
         },
         (EngineKind::Floor, Store::Rocks) => Box::new(RocksFloor::new(workload)?),
+        #[cfg(feature = "peers")]
+        (EngineKind::Differential, _) => Box::new(peers::Differential::new()),
         (_, Store::Memory) => Box::new(RankEngine::new(kind, open_memory)),
         (_, Store::Rocks) => Box::new(RankEngine::new(kind, open_rocks)),
     })

@@ -7,6 +7,8 @@ pub mod floor; // the least that any ranker must do
 mod matrix; // which trials there are, as data
 pub mod measures; // exact counts of a pass
 pub mod outcome; // samples, and the table that shows them
+#[cfg(feature = "peers")]
+mod peers; // what a user could pick instead
 pub mod record; // raw trials as JSON lines
 pub mod run; // how samples are taken
 pub mod suite; // trials by suite and profile

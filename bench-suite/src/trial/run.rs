@@ -18,6 +18,8 @@ use crate::trial::engine::{
 };
 use crate::trial::measures::Measures;
 use crate::trial::outcome::{Outcome, Problem, Samples};
+#[cfg(feature = "peers")]
+use crate::trial::peers;
 use crate::trial::suite::Trial;
 use crate::trial::sustained;
 use crate::trial::window;
@@ -31,6 +33,8 @@ pub struct Effort {
     /// What a trial may take. An estimate sees to it that it is kept, as far as the least amounts of
     /// work allow.
     pub time_per_trial: Duration,
+    /// Whether peers take turns with Weir's engines where they can. It takes a build with the feature `peers`.
+    pub peers: bool,
 }
 
 /// The shortest sample that is wanted of the fastest engine, if the time allows.
@@ -67,7 +71,7 @@ fn run_cell(cell: Cell, effort: Effort) -> Result<Vec<Outcome>, TrialError> {
     };
     let warmup = make(warmup_batches(cell))?;
     let mut warmed = Vec::new();
-    for kind in EngineKind::ALL {
+    for kind in kinds(&cell, effort) {
         warmed.push(Warmed::new(kind, &warmup)?);
     }
     if let Some(outcomes) = wrong_answers(cell, &warmup, &warmed) {
@@ -82,7 +86,7 @@ fn run_cell(cell: Cell, effort: Effort) -> Result<Vec<Outcome>, TrialError> {
     let workload = make(batches)?;
     let expected = workload.expected_changes(batches);
     let mut engines = Vec::new();
-    for kind in EngineKind::ALL {
+    for kind in kinds(&cell, effort) {
         let mut engine = engine(kind, &workload)?;
         engine.prime(&workload)?;
         engines.push((kind, engine, Vec::new(), None));
@@ -113,7 +117,27 @@ fn run_cell(cell: Cell, effort: Effort) -> Result<Vec<Outcome>, TrialError> {
             measures: Some(measures),
         });
     }
+    #[cfg(feature = "peers")]
+    if effort.peers && peers::can_rank(&cell) {
+        outcomes.push(peers::polars(&workload, batches, effort.samples)?);
+    }
     Ok(outcomes)
+}
+
+/// What takes turns in a cell.
+fn kinds(cell: &Cell, effort: Effort) -> Vec<EngineKind> {
+    #[cfg(feature = "peers")]
+    if effort.peers && peers::can_rank(cell) {
+        return vec![
+            EngineKind::Top1,
+            EngineKind::General,
+            EngineKind::Floor,
+            EngineKind::Differential,
+        ];
+    }
+    #[cfg(not(feature = "peers"))]
+    let _ = (cell, effort);
+    EngineKind::ALL.to_vec()
 }
 
 /// Most batches of the pass that counts.
@@ -145,6 +169,7 @@ fn sample_of(
     let bundle = workload.cell().bundle_batches();
     let mut emitted = Vec::new();
     let mut changes = 0;
+    let counted = engine.counted_changes();
     let start = Instant::now();
     for number in 0..batches {
         engine.arrive(
@@ -159,7 +184,8 @@ fn sample_of(
             .map(|changelog| changelog.len() as u64)
             .sum::<u64>();
     }
-    Ok((start.elapsed(), changes))
+    let spent = start.elapsed();
+    Ok((spent, changes + engine.counted_changes() - counted))
 }
 
 /// An engine's answer to the first batches, and how long it took for them.
@@ -214,7 +240,7 @@ fn wrong_answers(cell: Cell, workload: &Workload, warmed: &[Warmed]) -> Option<V
     let rankers = || {
         warmed
             .iter()
-            .filter(|warmed| warmed.kind != EngineKind::Floor)
+            .filter(|warmed| EngineKind::RANKERS.contains(&warmed.kind))
     };
     let agree = rankers().all(|warmed| Some(warmed.answer) == rankers().next().map(|w| w.answer));
     if agree && rankers().all(|warmed| warmed.answer.changes == expected) {

@@ -13,12 +13,6 @@ use crate::trial::window::{List, WindowCell};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Rows of a second of event time.
-pub(crate) const ROWS_PER_SECOND: usize = 8_192;
-
-/// Noon of 2013-06-28 UTC, which is an hour that starts a window of each shape in each zone of the cells.
-const START_MS: i64 = 1_372_420_800_000;
-
 /// Values of the BIGINT column are below.
 const VALUES: usize = 7;
 
@@ -32,6 +26,22 @@ pub(crate) struct Input {
 }
 
 impl Input {
+    /// Rows of a second of event time.
+    pub(crate) const ROWS_PER_SECOND: usize = 8_192;
+
+    /// Noon of 2013-06-28 UTC, which is an hour that starts a window of each shape in each zone of the cells.
+    pub(crate) const START_MS: i64 = 1_372_420_800_000;
+
+    /// When a row happened.
+    pub(crate) fn time_ms(row: usize) -> i64 {
+        Self::START_MS + (row * 1_000 / Self::ROWS_PER_SECOND) as i64
+    }
+
+    /// The BIGINT of the rows of a key.
+    pub(crate) fn value(key: u32) -> i64 {
+        (key as usize % VALUES) as i64
+    }
+
     pub(crate) fn new(cell: &WindowCell) -> Result<Self, Failure> {
         let schema = schema(cell);
         let time = EventTime::timestamp_ltz(2, Zone::named(cell.zone.id())?);
@@ -46,16 +56,16 @@ impl Input {
         let mut watermarks = Vec::new();
         for (number, keys) in keys.chunks(cell.batch_rows).enumerate() {
             let first = number * cell.batch_rows;
-            let times = (first..first + keys.len()).map(time_ms);
+            let times = (first..first + keys.len()).map(Input::time_ms);
             let times = TimestampMillisecondArray::from_iter_values(times).with_timezone("UTC");
-            let values = keys.iter().map(|&key| value(key));
+            let values = keys.iter().map(|&key| Input::value(key));
             let columns: Vec<ArrayRef> = vec![
                 key_column(cell, keys),
                 Arc::new(Int64Array::from_iter_values(values)),
                 Arc::new(times),
             ];
             batches.push(RecordBatch::try_new(schema.clone(), columns)?);
-            watermarks.push(time_ms(first + keys.len() - 1) - 1);
+            watermarks.push(Input::time_ms(first + keys.len() - 1) - 1);
         }
         Ok(Self {
             spec,
@@ -69,10 +79,10 @@ impl Input {
     pub(crate) fn expected(&self, cell: &WindowCell) -> Result<(u64, i64), Failure> {
         let windows = cell.shape.windows();
         let slice_ms = windows.slice_ms();
-        let first_end = windows.slice_end(START_MS)?;
+        let first_end = windows.slice_end(Input::START_MS)?;
         let mut slices: Vec<Vec<i64>> = Vec::new();
         for (row, &key) in self.keys.iter().enumerate() {
-            let slice = ((windows.slice_end(time_ms(row))? - first_end) / slice_ms) as usize;
+            let slice = ((windows.slice_end(Input::time_ms(row))? - first_end) / slice_ms) as usize;
             if slices.len() <= slice {
                 slices.resize_with(slice + 1, || vec![0; cell.keys]);
             }
@@ -98,7 +108,7 @@ impl Input {
             sum += match cell.list {
                 List::Sum => (0..)
                     .zip(&counts)
-                    .map(|(key, count)| value(key) * count)
+                    .map(|(key, count)| Input::value(key) * count)
                     .sum(),
                 List::Count | List::Mixed => counts.iter().sum::<i64>(),
             };
@@ -106,14 +116,6 @@ impl Input {
         }
         Ok((rows, sum))
     }
-}
-
-fn time_ms(row: usize) -> i64 {
-    START_MS + (row * 1_000 / ROWS_PER_SECOND) as i64
-}
-
-fn value(key: u32) -> i64 {
-    (key as usize % VALUES) as i64
 }
 
 fn schema(cell: &WindowCell) -> SchemaRef {
@@ -143,7 +145,7 @@ fn key_column(cell: &WindowCell, keys: &[u32]) -> ArrayRef {
 mod tests {
     use std::collections::HashMap;
 
-    use super::{Input, time_ms, value};
+    use super::Input;
     use crate::trial::window::{List, Shape, WindowCell};
 
     #[test]
@@ -160,14 +162,18 @@ mod tests {
                 let mut input = Input::new(&cell).expect("an input");
                 // A minute's first seconds are enough.
                 input.keys.truncate(16_384);
-                input.watermarks = vec![time_ms(16_384) + 8_000];
+                input.watermarks = vec![Input::time_ms(16_384) + 8_000];
                 let mut counts: HashMap<(i64, u32), i64> = HashMap::new();
                 let windows = shape.windows();
                 for (row, &key) in input.keys.iter().enumerate() {
-                    let slice = windows.slice_end(time_ms(row)).expect("in range");
+                    let slice = windows.slice_end(Input::time_ms(row)).expect("in range");
                     for end in windows.window_ends(slice).expect("in range") {
                         if end - 1 <= input.watermarks[0] {
-                            let of_row = if list == List::Sum { value(key) } else { 1 };
+                            let of_row = if list == List::Sum {
+                                Input::value(key)
+                            } else {
+                                1
+                            };
                             *counts.entry((end, key)).or_default() += of_row;
                         }
                     }

@@ -9,4 +9,6 @@ mod run; // how samples are taken
 
 pub use cell::{List, Shape, WindowCell};
 pub use flights::FlightWindows;
+#[cfg(feature = "peers")]
+pub(crate) use input::Input;
 pub(crate) use run::{run_cell, run_flights};

@@ -19,6 +19,8 @@ use crate::trial::TrialError;
 use crate::trial::engine::EngineKind;
 use crate::trial::measures::{Measures, Told};
 use crate::trial::outcome::{Outcome, Problem, Samples};
+#[cfg(feature = "peers")]
+use crate::trial::peers::{self, Wheels};
 use crate::trial::run::Effort;
 use crate::trial::suite::Trial;
 use crate::trial::window::WindowCell;
@@ -183,6 +185,8 @@ pub(crate) fn run_cell(cell: WindowCell, effort: Effort) -> Result<Vec<Outcome>,
         }
         trials.push((engine, result));
     }
+    #[cfg(feature = "peers")]
+    let mut wheels = (effort.peers && peers::can_slide(&cell)).then(|| Wheels::new(&cell, &input));
     let affordable = effort.time_per_trial.as_nanos() / together.as_nanos().max(1);
     for _ in 0..effort.samples.min(affordable.max(1) as usize) {
         for (engine, result) in &mut trials {
@@ -195,6 +199,10 @@ pub(crate) fn run_cell(cell: WindowCell, effort: Effort) -> Result<Vec<Outcome>,
                 continue;
             }
             nanos.push(pass.spent.as_nanos() as u64);
+        }
+        #[cfg(feature = "peers")]
+        if let Some(wheels) = &mut wheels {
+            wheels.sample(&cell, &input);
         }
     }
     let rows = cell.rows() as u64 + rows_out;
@@ -217,6 +225,8 @@ pub(crate) fn run_cell(cell: WindowCell, effort: Effort) -> Result<Vec<Outcome>,
             }),
         });
     }
+    #[cfg(feature = "peers")]
+    outcomes.extend(wheels.map(|wheels| wheels.outcome(&cell)));
     Ok(outcomes)
 }
 
@@ -301,6 +311,7 @@ mod tests {
     const ANSWERS_ALONE: Effort = Effort {
         samples: 0,
         time_per_trial: Duration::ZERO,
+        peers: cfg!(feature = "peers"),
     };
 
     #[test]
