@@ -9,7 +9,9 @@ use std::cmp::Ordering;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, PrimitiveArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, PrimitiveArray, StringArray,
+};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, FieldRef, Float32Type, Float64Type, Int8Type,
@@ -36,15 +38,85 @@ pub(crate) enum Key<'a> {
     Null,
     /// The row of one value that is a word.
     Word(u64),
+    /// The row of one short text.
+    Short(Short),
     /// Any other row.
     Row(&'a [u8]),
+}
+
+/// The text of a key row of one column with a text of 8 to 16 bytes. Such rows stand behind a header, a word that
+/// says where the text is and how long, and the text itself with zeros up to a multiple of 8 bytes; shorter texts
+/// are words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Short {
+    /// Its bytes as little-endian numbers, with zeros behind.
+    pub(crate) words: [u64; 2],
+    pub(crate) length: u32,
+}
+
+impl Short {
+    /// Where the text stands in its row, as the upper half of the second word.
+    const PLACE: u64 = (WORD_ROW_BYTES as u64) << 32;
+    const MOST_ROW_BYTES: usize = 2 * WORD_ROW_BYTES;
+
+    /// The text, if it has 8 to 16 bytes.
+    #[inline]
+    fn of(text: &[u8]) -> Option<Self> {
+        let (first, _) = text.split_first_chunk::<8>()?;
+        let (_, last) = text.split_last_chunk::<8>()?;
+        let behind = text.len() - 8;
+        // The last 8 bytes, of which those that are in the first word as well are shifted out.
+        let second = match behind {
+            0 => 0,
+            1..=8 => u64::from_le_bytes(*last) >> (8 * (8 - behind)),
+            _ => return None,
+        };
+        Some(Self {
+            words: [u64::from_le_bytes(*first), second],
+            length: text.len() as u32,
+        })
+    }
+
+    /// The text of a row, if it is one of these.
+    fn of_row(row: &[u8]) -> Option<Self> {
+        let (header, rest) = row.split_first_chunk::<8>()?;
+        let (place, text) = rest.split_first_chunk::<8>()?;
+        let length = u64::from_le_bytes(*place).checked_sub(Self::PLACE)?;
+        if u64::from_le_bytes(*header) != VALUE_HEADER || !(8..=16).contains(&length) {
+            return None;
+        }
+        let length = length as usize;
+        let is_row = text.len() == length.next_multiple_of(8)
+            && text[length..].iter().all(|&byte| byte == 0);
+        is_row.then(|| Self::of(&text[..length])).flatten()
+    }
+
+    /// The row, and how long it is.
+    pub(crate) fn row(self) -> ([u8; Self::MOST_ROW_BYTES], usize) {
+        let mut row = [0; Self::MOST_ROW_BYTES];
+        let place = Self::PLACE | u64::from(self.length);
+        row[8..16].copy_from_slice(&place.to_le_bytes());
+        row[16..24].copy_from_slice(&self.words[0].to_le_bytes());
+        row[24..].copy_from_slice(&self.words[1].to_le_bytes());
+        (
+            row,
+            WORD_ROW_BYTES + (self.length as usize).next_multiple_of(8),
+        )
+    }
+}
+
+/// The hash of a key that is a short text.
+#[inline]
+pub(crate) fn hash_short(short: Short) -> u64 {
+    let [first, second] = short.words.map(u128::from);
+    hasher().hash_one((first | second << 64) ^ u128::from(short.length))
 }
 
 impl<'a> Key<'a> {
     /// The key of a row. Equal rows give equal keys, however their batches were kept.
     pub(crate) fn of_row(row: &'a [u8]) -> Self {
         let Ok(words) = <&[u8; WORD_ROW_BYTES]>::try_from(row) else {
-            return Self::Row(row);
+            return Short::of_row(row).map_or(Self::Row(row), Self::Short);
         };
         let (header, word) = words.split_at(8);
         let number = |bytes: &[u8]| {
@@ -62,6 +134,10 @@ impl<'a> Key<'a> {
         match self {
             Self::Row(row) => out.extend_from_slice(row),
             Self::Word(word) => out.extend_from_slice(&Self::word_row(word)),
+            Self::Short(short) => {
+                let (row, length) = short.row();
+                out.extend_from_slice(&row[..length]);
+            }
             Self::Null => {
                 out.extend_from_slice(&NULL_HEADER.to_le_bytes());
                 out.extend_from_slice(&0u64.to_le_bytes());
@@ -77,6 +153,9 @@ impl<'a> Key<'a> {
         }
         if let (Self::Row(a), Self::Row(b)) = (self, other) {
             return a.cmp(b);
+        }
+        if let (Self::Short(a), Self::Short(b)) = (self, other) {
+            return a.row().0.cmp(&b.row().0);
         }
         let (mut row_a, mut row_b) = (Vec::new(), Vec::new());
         self.write_row(&mut row_a);
@@ -130,6 +209,8 @@ pub struct KeyBatch {
     words: Vec<u64>,
     /// The words of a column that has them in memory as they are, in the place of `words`.
     shared: Option<ScalarBuffer<u64>>,
+    /// The column, in [`Form::Texts`].
+    texts: Option<StringArray>,
     /// Which words are values; `None` if all are. Only in [`Form::Words`].
     validity: Option<NullBuffer>,
     rows: Rows,
@@ -141,6 +222,8 @@ pub struct KeyBatch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Form {
     Words,
+    /// Each one NULL or a [`Short`].
+    Texts,
     #[default]
     Rows,
 }
@@ -163,6 +246,7 @@ impl KeyBatch {
     pub fn len(&self) -> usize {
         match self.form {
             Form::Words => self.words().len(),
+            Form::Texts => self.texts.as_ref().map_or(0, |texts| texts.len()),
             Form::Rows => self.rows.len(),
         }
     }
@@ -209,6 +293,10 @@ impl KeyBatch {
             Form::Rows => Key::of_row(self.rows.get(i)),
             Form::Words if self.validity.as_ref().is_some_and(|v| v.is_null(i)) => Key::Null,
             Form::Words => Key::Word(self.words()[i]),
+            Form::Texts => match self.texts.as_ref().filter(|texts| texts.is_valid(i)) {
+                Some(texts) => Key::Short(short_at(texts, i)),
+                None => Key::Null,
+            },
         }
     }
 
@@ -228,8 +316,16 @@ impl KeyBatch {
         plain.then(|| self.words())
     }
 
+    /// The keys as short texts, if they were kept so and all is as in [`as_words`](Self::as_words).
+    pub(crate) fn as_shorts(&self) -> Option<impl Iterator<Item = Short> + '_> {
+        let texts = self.texts.as_ref();
+        let texts = texts.filter(|texts| texts.null_count() == 0 && self.hashes.is_empty())?;
+        Some((0..texts.len()).map(|i| short_at(texts, i)))
+    }
+
     fn reset(&mut self, form: Form) {
         self.form = form;
+        self.texts = None;
         self.words.clear();
         self.shared = None;
         self.validity = None;
@@ -242,6 +338,13 @@ impl KeyBatch {
         self.words.extend(words);
         self.validity = validity.filter(|v| v.null_count() > 0).cloned();
     }
+}
+
+/// A text of a column of which it is known that all have the right length.
+#[inline]
+fn short_at(texts: &StringArray, i: usize) -> Short {
+    let short = Short::of(texts.value(i).as_bytes());
+    short.expect("the lengths of texts were looked at")
 }
 
 /// Turns the key columns of batches into [`KeyBatch`]es: `O(rows)`, no allocation per row, and none
@@ -308,7 +411,7 @@ impl KeyEncoder {
         out: &mut KeyBatch,
     ) -> Result<(), EncodeError> {
         if let [only] = self.columns[..]
-            && self.encode_words(&columns[only], out)
+            && (self.encode_words(&columns[only], out) || encode_texts(&columns[only], out))
         {
             return Ok(());
         }
@@ -406,6 +509,22 @@ impl KeyEncoder {
     }
 }
 
+/// Takes a column of short texts as it is; `false` if it is not one, or some are shorter or longer.
+fn encode_texts(column: &ArrayRef, out: &mut KeyBatch) -> bool {
+    let Some(texts) = column.as_string_opt::<i32>() else {
+        return false;
+    };
+    let are_short = texts.offsets().windows(2).enumerate().all(|(i, bounds)| {
+        let is_short = (8..=16).contains(&(bounds[1] - bounds[0]));
+        is_short || texts.is_null(i)
+    });
+    if are_short {
+        out.reset(Form::Texts);
+        out.texts = Some(texts.clone());
+    }
+    are_short
+}
+
 /// The column of type `data_type` of keys that are words; `None` if they are not, or columns of this type.
 fn decode_words(data_type: &DataType, index: &KeyIndex, slots: &[Slot]) -> Option<ArrayRef> {
     fn array<T: ArrowPrimitiveType>(
@@ -424,7 +543,7 @@ fn decode_words(data_type: &DataType, index: &KeyIndex, slots: &[Slot]) -> Optio
                     values.push(T::Native::default());
                     nulls.get_or_insert_with(Vec::new).push(row);
                 }
-                Key::Row(_) => return None,
+                Key::Short(_) | Key::Row(_) => return None,
             }
         }
         let nulls = nulls.map(|nulls| {
@@ -456,8 +575,8 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{
-        BooleanArray, Date32Array, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array,
-        Int64Array, StringArray, Time32MillisecondArray, TimestampMillisecondArray,
+        Date32Array, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array,
+        Time32MillisecondArray, TimestampMillisecondArray,
     };
     use arrow::datatypes::Field;
 
@@ -525,6 +644,71 @@ mod tests {
         assert_eq!(keys.key(0), Key::Null);
         assert_eq!(keys.key(1), Key::Word(3));
         assert_eq!(keys.len(), 2);
+    }
+
+    /// The bytes of an index do not tell which batches its keys came in.
+    #[test]
+    fn texts_and_rows_of_one_key_are_equal() {
+        let texts = [
+            Some("exactly8"),
+            Some("nine byte"),
+            None,
+            Some("fifteen bytes.."),
+            Some("sixteen bytes..."),
+            Some("zeros\0\0\0"),
+            Some("zeros\0\0\0\0"),
+        ];
+        let column: ArrayRef = Arc::new(StringArray::from(texts.to_vec()).slice(0, 7));
+        let fields = [Arc::new(Field::new("k", DataType::Utf8, true))];
+        let keys = keys_of(column.clone());
+        assert_eq!(keys.form, Form::Texts);
+        let mut rows = Rows::new();
+        let layout = RowLayout::new(&fields, RowForm::Key).unwrap();
+        layout
+            .encode_into(&[column], Select::All, &mut rows)
+            .unwrap();
+        let from_rows = KeyBatch::from_rows(rows.iter()).unwrap();
+        let mut index = KeyIndex::default();
+        let (mut slots, mut again) = (Vec::new(), Vec::new());
+        index.resolve(&keys, &mut slots, &mut Vec::new());
+        index.resolve(&from_rows, &mut again, &mut Vec::new());
+        assert_eq!(slots, again);
+        assert_eq!(index.len(), 7);
+        for (i, text) in texts.iter().enumerate() {
+            assert_eq!(key_row(&keys, i), rows.get(i), "{text:?}");
+            assert_eq!(keys.key(i), from_rows.key(i));
+        }
+        // One that is longer makes rows of all.
+        let mixed = keys_of(Arc::new(StringArray::from(vec![
+            "exactly8",
+            "more than sixteen",
+        ])));
+        assert_eq!(mixed.form, Form::Rows);
+        index.resolve(&mixed, &mut again, &mut Vec::new());
+        assert_eq!(again[0], slots[0]);
+    }
+
+    #[test]
+    fn rows_that_only_look_like_texts_stay_rows() {
+        let text = keys_of(Arc::new(StringArray::from(vec!["nine byte"])));
+        let row = key_row(&text, 0);
+        assert!(matches!(Key::of_row(&row), Key::Short(_)));
+        let changed = |at: usize, byte: u8| {
+            let mut row = row.clone();
+            row[at] = byte;
+            row
+        };
+        // A header, a place, a length that does not fit, something behind the text.
+        for other in [
+            changed(1, 1),
+            changed(12, 24),
+            changed(8, 17),
+            changed(8, 8),
+            changed(31, 1),
+        ] {
+            assert_eq!(Key::of_row(&other), Key::Row(&other));
+        }
+        assert_eq!(Key::of_row(&row[..24]), Key::Row(&row[..24]));
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Key → slot, for the stores.
 //!
-//! Keys that are one word stand in the table itself; longer ones stand in an arena that the table
-//! points into. Of rows 32 bits of each hash are kept, so that their table grows without hashing them
+//! Keys that are one word stand in the table itself, and so do short texts; longer ones stand in an arena that the
+//! table points into. Of rows 32 bits of each hash are kept, so that their table grows without hashing them
 //! again; the hash of a word is made again, in less time than it would be read.
 
 use std::cmp::Ordering;
 
 use hashbrown::HashTable;
 
-use crate::key::{Key, KeyBatch, hash_row, hash_word};
+use crate::key::{Key, KeyBatch, Short, hash_row, hash_short, hash_word};
 
 /// A small integer that stands for one key of a store, for a bundle or for longer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +25,13 @@ impl Slot {
 #[derive(Clone, Copy, Debug)]
 struct WordEntry {
     word: u64,
+    slot: u32,
+}
+
+/// The row of a short text is in the arena as well, which finding it does not touch.
+#[derive(Clone, Copy, Debug)]
+struct ShortEntry {
+    short: Short,
     slot: u32,
 }
 
@@ -60,6 +67,7 @@ const GARBAGE_BYTES_TOLERATED: usize = 4096;
 #[derive(Clone, Debug)]
 pub struct KeyIndex {
     words: HashTable<WordEntry>,
+    shorts: HashTable<ShortEntry>,
     rows: HashTable<RowEntry>,
     null: Option<Slot>,
     /// By slot: the word, or where in the arena the row starts.
@@ -80,6 +88,7 @@ impl Default for KeyIndex {
     fn default() -> Self {
         Self {
             words: HashTable::new(),
+            shorts: HashTable::new(),
             rows: HashTable::new(),
             null: None,
             starts: Vec::new(),
@@ -110,11 +119,20 @@ impl KeyIndex {
             slots.extend(words.iter().map(|&word| self.word_slot(word, new)));
             return;
         }
+        if let Some(shorts) = keys.as_shorts() {
+            slots.extend(shorts.map(|short| self.short_slot(short, new)));
+            return;
+        }
         for i in 0..keys.len() {
             slots.push(match (keys.key(i), keys.given_hash(i)) {
                 (Key::Word(word), None) => self.word_slot(word, new),
                 // A word whose hash is not ours is a row like others.
                 (Key::Word(word), Some(hash)) => self.row_slot(&Key::word_row(word), hash, new),
+                (Key::Short(short), None) => self.short_slot(short, new),
+                (Key::Short(short), Some(hash)) => {
+                    let (row, length) = short.row();
+                    self.row_slot(&row[..length], hash, new)
+                }
                 (Key::Row(row), given) => {
                     self.row_slot(row, given.unwrap_or_else(|| hash_row(row)), new)
                 }
@@ -176,12 +194,14 @@ impl KeyIndex {
                     .expect("a word's slot is in the table of words")
                     .remove();
             }
-            Key::Row(_) => {
-                let hash = spread(self.hashes[slot.index()]);
-                let entry = self.rows.find_entry(hash, |entry| entry.slot == slot.0);
-                entry
-                    .expect("a row's slot is in the table of rows")
-                    .remove();
+            Key::Row(_) | Key::Short(_) => {
+                if !self.remove_short(slot) {
+                    let hash = spread(self.hashes[slot.index()]);
+                    let entry = self.rows.find_entry(hash, |entry| entry.slot == slot.0);
+                    entry
+                        .expect("a row's slot is in the table of rows")
+                        .remove();
+                }
                 self.garbage_bytes += self.lengths[slot.index()] as usize;
             }
         }
@@ -194,6 +214,7 @@ impl KeyIndex {
     /// Forgets every key and keeps what is allocated.
     pub fn clear(&mut self) {
         self.words.clear();
+        self.shorts.clear();
         self.rows.clear();
         self.null = None;
         self.starts.clear();
@@ -220,6 +241,7 @@ impl KeyIndex {
         }
         self.compact_arena();
         self.words.shrink_to_fit(|entry| hash_word(entry.word));
+        self.shorts.shrink_to_fit(|entry| hash_short(entry.short));
         self.rows.shrink_to_fit(|entry| spread(entry.hash));
         self.starts.shrink_to_fit();
         self.lengths.shrink_to_fit();
@@ -246,6 +268,9 @@ impl KeyIndex {
         }
         let number = |slot: u32| numbers[slot as usize];
         self.words
+            .iter_mut()
+            .for_each(|entry| entry.slot = number(entry.slot));
+        self.shorts
             .iter_mut()
             .for_each(|entry| entry.slot = number(entry.slot));
         self.rows
@@ -275,6 +300,7 @@ impl KeyIndex {
     /// Bytes allocated, by capacity.
     pub fn allocated_bytes(&self) -> usize {
         self.words.allocation_size()
+            + self.shorts.allocation_size()
             + self.rows.allocation_size()
             + self.arena.capacity()
             + self.starts.capacity() * size_of::<u64>()
@@ -299,6 +325,42 @@ impl KeyIndex {
             .insert_unique(hash, entry, |entry| hash_word(entry.word));
         new.push(slot);
         slot
+    }
+
+    #[inline]
+    fn short_slot(&mut self, short: Short, new: &mut Vec<Slot>) -> Slot {
+        let hash = hash_short(short);
+        match self.shorts.find(hash, |entry| entry.short == short) {
+            Some(entry) => Slot(entry.slot),
+            None => self.insert_short(short, hash, new),
+        }
+    }
+
+    #[cold]
+    fn insert_short(&mut self, short: Short, hash: u64, new: &mut Vec<Slot>) -> Slot {
+        let (row, length) = short.row();
+        let start = self.arena.len() as u64;
+        self.arena.extend_from_slice(&row[..length]);
+        let slot = self.give_slot(start, length as u32, 0);
+        let entry = ShortEntry {
+            short,
+            slot: slot.0,
+        };
+        self.shorts
+            .insert_unique(hash, entry, |entry| hash_short(entry.short));
+        new.push(slot);
+        slot
+    }
+
+    /// Takes a slot out of the table of short texts, if it is there: those that came with hashes of the caller's are
+    /// rows.
+    fn remove_short(&mut self, slot: Slot) -> bool {
+        let Key::Short(short) = Key::of_row(self.row(slot)) else {
+            return false;
+        };
+        let is_it = |entry: &ShortEntry| entry.slot == slot.0;
+        let entry = self.shorts.find_entry(hash_short(short), is_it);
+        entry.map(|entry| entry.remove()).is_ok()
     }
 
     fn row_slot(&mut self, row: &[u8], hash: u64, new: &mut Vec<Slot>) -> Slot {
@@ -569,7 +631,7 @@ mod tests {
         #[test]
         fn an_index_is_a_map_from_rows_to_slots(
             steps in prop::collection::vec(
-                (prop::collection::vec((0u8..40, 0usize..4), 0..30), any::<u16>()), 1..20)
+                (prop::collection::vec((0u8..40, 0usize..6), 0..30), any::<u16>()), 1..20)
         ) {
             let mut index = KeyIndex::default();
             let mut model: HashMap<Vec<u8>, u32> = HashMap::new();
@@ -578,6 +640,8 @@ mod tests {
                     0 => vec![k; 3],
                     1 => vec![k; 16],
                     2 => [vec![0; 8], vec![k; 8]].concat(),
+                    3 => [&[0; 8][..], &[8 + k % 9, 0, 0, 0, 16, 0, 0, 0], &[k; 8]].concat(),
+                    4 => [&[0; 8][..], &[16, 0, 0, 0, 16, 0, 0, 0], &[k; 16]].concat(),
                     _ => [vec![0, 1, 0, 0, 0, 0, 0, 0], vec![k % 2; 8]].concat(),
                 }).collect();
                 let rows: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
