@@ -67,7 +67,9 @@ pub(crate) fn sort(spec: &WindowSpec, batch: &RecordBatch) -> Result<Sorted, Bat
         Source::Column(column) => {
             let (mut times, nulls) = milliseconds(batch.column(column));
             let null_times = check_nulls(spec, nulls.as_ref())?;
-            if let Some(zone) = &spec.time.zone {
+            let zone = spec.time.zone.as_ref();
+            // By a clock without an offset local times are instants.
+            if let Some(zone) = zone.filter(|zone| zone.only_offset_ms() != Some(0)) {
                 let validity = nulls
                     .as_ref()
                     .map_or(Validity::All, |nulls| Validity::Bits {

@@ -46,6 +46,23 @@ impl Keys {
         self.holders[slot.index()] += 1;
     }
 
+    /// By slot, to hold many keys at once: see [`hold`](Self::hold).
+    pub(crate) fn holders(&mut self) -> &mut [u32] {
+        &mut self.holders
+    }
+
+    /// Releases the keys whose slot is true in `held`.
+    pub(crate) fn release_all(&mut self, held: &[bool]) {
+        for (slot, (holders, &held)) in self.holders.iter_mut().zip(held).enumerate() {
+            // Which slots are held is not for a branch to guess.
+            *holders -= u32::from(held);
+            if held & (*holders == 0) {
+                *holders = LISTED;
+                self.unheld.push(Slot(slot as u32));
+            }
+        }
+    }
+
     pub(crate) fn release(&mut self, slot: Slot) {
         let holders = &mut self.holders[slot.index()];
         *holders -= 1;

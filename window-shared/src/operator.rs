@@ -202,6 +202,29 @@ const DIRECT_PART: usize = 4;
 /// Bytes of buffers that are kept from one batch to the next.
 const KEPT_BUFFER_BYTES: usize = 1 << 20;
 
+/// Replaces `places` by those of the keys in `slots`, which get some where they have none, and are held then. With
+/// `note_created` also collects which did.
+fn place(
+    slice: &mut Slice,
+    slots: impl ExactSizeIterator<Item = Slot> + Clone,
+    keys: &mut Keys,
+    note_created: bool,
+    places: &mut Vec<Place>,
+    created: &mut Vec<Place>,
+) {
+    if !note_created && slice.add_direct(slots.clone(), keys.holders()) {
+        places.extend(slots.map(|slot| slot.0));
+        return;
+    }
+    places.reserve(slots.len());
+    slice.places(slots, places, |place, slot| {
+        keys.hold(slot);
+        if note_created {
+            created.push(place);
+        }
+    });
+}
+
 impl<S: SlicedState> WindowOperator<S> {
     /// An operator with the state called `name`, with what that holds already if it was closed before.
     /// Windows that it holds fire with the next watermark; see [`restore`](Self::restore) for saved state.
@@ -559,18 +582,18 @@ impl<S: SlicedState> WindowOperator<S> {
         places.clear();
         let included = self.sliding.is_included(target);
         let mut created = Vec::new();
-        let hold = |place: Place, slot: Slot| {
-            keys.hold(slot);
-            if included {
-                created.push(place);
-            }
-        };
-        places.reserve(rows.map_or(slots.len(), <[u32]>::len));
         match rows {
-            None => owned.places(slots.iter().copied(), &mut places, hold),
+            None => place(
+                owned,
+                slots.iter().copied(),
+                keys,
+                included,
+                &mut places,
+                &mut created,
+            ),
             Some(rows) => {
                 let slots = rows.iter().map(|&row| slots[row as usize]);
-                owned.places(slots, &mut places, hold);
+                place(owned, slots, keys, included, &mut places, &mut created);
             }
         }
         owned.grow_columns();
@@ -662,7 +685,10 @@ impl<S: SlicedState> WindowOperator<S> {
         if let Some(slice) = self.slices.remove(&end_ms) {
             self.last_dropped_keys = slice.len();
             self.slice_bytes -= slice.allocated_bytes();
-            slice.for_each(|_, slot| self.keys.release(slot));
+            match slice.present() {
+                Some(present) => self.keys.release_all(present),
+                None => slice.for_each(|_, slot| self.keys.release(slot)),
+            }
         }
     }
 

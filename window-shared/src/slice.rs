@@ -227,21 +227,31 @@ impl Slice {
         places: &mut Vec<Place>,
         mut created: impl FnMut(Place, Slot),
     ) {
-        if let Places::Direct(present) = &mut self.places {
-            for slot in slots {
-                let present = &mut present[slot.index()];
-                if !*present {
-                    *present = true;
-                    self.len += 1;
-                    created(slot.0, slot);
-                }
-                places.push(slot.0);
-            }
-            return;
-        }
         for slot in slots {
             places.push(self.place_or_create(slot, |place| created(place, slot)));
         }
+    }
+
+    /// Adds the keys in `slots` where slots are places, and to the `holders` of those that are new; `false` if they are
+    /// not. Whether a key is new is not for a branch to guess, so it costs the same.
+    pub(crate) fn add_direct(
+        &mut self,
+        slots: impl Iterator<Item = Slot>,
+        holders: &mut [u32],
+    ) -> bool {
+        let Places::Direct(present) = &mut self.places else {
+            return false;
+        };
+        let mut added = 0;
+        for slot in slots {
+            let present = &mut present[slot.index()];
+            let is_new = u32::from(!*present);
+            *present = true;
+            holders[slot.index()] += is_new;
+            added += is_new;
+        }
+        self.len += added as usize;
+        true
     }
 
     /// Adds keys at these places, which are their slots here too.

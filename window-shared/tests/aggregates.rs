@@ -533,8 +533,8 @@ impl Accumulator for Joined {
         Some(2 * input.as_string::<i32>().value_data().len())
     }
 
-    fn finish(
-        all: &mut dyn Iterator<Item = &Self>,
+    fn finish<'a>(
+        all: impl ExactSizeIterator<Item = &'a Self>,
         _: &DataType,
         _: &DataType,
     ) -> Result<ArrayRef, ArrowError> {

@@ -230,8 +230,8 @@ impl<A: Accumulator> Accumulators for Column<A> {
     }
 
     fn finish(&self, places: &[Place]) -> Result<ArrayRef, ArrowError> {
-        let mut values = places.iter().map(|&place| &self.values[place as usize]);
-        A::finish(&mut values, &self.argument, &self.result)
+        let values = places.iter().map(|&place| &self.values[place as usize]);
+        A::finish(values, &self.argument, &self.result)
     }
 
     fn allocated_bytes(&self) -> usize {

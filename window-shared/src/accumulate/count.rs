@@ -53,8 +53,8 @@ impl Accumulator for Count {
         Ok(Self(rows))
     }
 
-    fn finish(
-        all: &mut dyn Iterator<Item = &Self>,
+    fn finish<'a>(
+        all: impl ExactSizeIterator<Item = &'a Self>,
         _: &DataType,
         _: &DataType,
     ) -> Result<ArrayRef, ArrowError> {

@@ -152,8 +152,8 @@ where
         Some(V::all_heap_bytes(input) + 4 * entry * input.len())
     }
 
-    fn finish(
-        all: &mut dyn Iterator<Item = &Self>,
+    fn finish<'a>(
+        all: impl ExactSizeIterator<Item = &'a Self>,
         argument: &DataType,
         result: &DataType,
     ) -> Result<ArrayRef, ArrowError> {
@@ -166,7 +166,7 @@ where
                 aggregate
             })
             .collect();
-        A::finish(&mut aggregates.iter(), argument, result)
+        A::finish(aggregates.iter(), argument, result)
     }
 }
 

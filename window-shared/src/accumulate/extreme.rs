@@ -156,8 +156,8 @@ impl<V: Values, S: Side> Accumulator for Extreme<V, S> {
         Some(V::all_heap_bytes(input))
     }
 
-    fn finish(
-        all: &mut dyn Iterator<Item = &Self>,
+    fn finish<'a>(
+        all: impl ExactSizeIterator<Item = &'a Self>,
         _: &DataType,
         result: &DataType,
     ) -> Result<ArrayRef, ArrowError> {

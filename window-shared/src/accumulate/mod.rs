@@ -78,8 +78,8 @@ pub enum Age {
 ///     fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
 ///         Ok(Self(i64::from_le_bytes(take_bytes(bytes, "bits")?)))
 ///     }
-///     fn finish(
-///         all: &mut dyn Iterator<Item = &Self>,
+///     fn finish<'a>(
+///         all: impl ExactSizeIterator<Item = &'a Self>,
 ///         _: &DataType,
 ///         _: &DataType,
 ///     ) -> Result<ArrayRef, ArrowError> {
@@ -146,8 +146,8 @@ pub trait Accumulator: Clone + Debug + Default + Send + Sync + 'static {
     /// # Errors
     ///
     /// [`ArrowError`] where they do not fit into one column.
-    fn finish(
-        all: &mut dyn Iterator<Item = &Self>,
+    fn finish<'a>(
+        all: impl ExactSizeIterator<Item = &'a Self>,
         argument: &DataType,
         result: &DataType,
     ) -> Result<ArrayRef, ArrowError>;

@@ -147,8 +147,8 @@ impl<T: Integer + Debug, F: OfIntegers> Accumulator for IntegerSum<T, F> {
         })
     }
 
-    fn finish(
-        all: &mut dyn Iterator<Item = &Self>,
+    fn finish<'a>(
+        all: impl ExactSizeIterator<Item = &'a Self>,
         _: &DataType,
         _: &DataType,
     ) -> Result<ArrayRef, ArrowError> {
@@ -282,8 +282,8 @@ impl<T: Float + Debug> Accumulator for FloatSum<T> {
         })
     }
 
-    fn finish(
-        all: &mut dyn Iterator<Item = &Self>,
+    fn finish<'a>(
+        all: impl ExactSizeIterator<Item = &'a Self>,
         _: &DataType,
         _: &DataType,
     ) -> Result<ArrayRef, ArrowError> {
@@ -355,8 +355,8 @@ impl<T: Float + Debug> Accumulator for FloatSum0<T> {
         Ok(Self { sum })
     }
 
-    fn finish(
-        all: &mut dyn Iterator<Item = &Self>,
+    fn finish<'a>(
+        all: impl ExactSizeIterator<Item = &'a Self>,
         _: &DataType,
         _: &DataType,
     ) -> Result<ArrayRef, ArrowError> {
@@ -433,8 +433,8 @@ impl<T: Float + Debug> Accumulator for FloatAverage<T> {
         })
     }
 
-    fn finish(
-        all: &mut dyn Iterator<Item = &Self>,
+    fn finish<'a>(
+        all: impl ExactSizeIterator<Item = &'a Self>,
         _: &DataType,
         _: &DataType,
     ) -> Result<ArrayRef, ArrowError> {
@@ -498,8 +498,8 @@ impl Accumulator for DecimalSum {
         Ok(Self { sum })
     }
 
-    fn finish(
-        all: &mut dyn Iterator<Item = &Self>,
+    fn finish<'a>(
+        all: impl ExactSizeIterator<Item = &'a Self>,
         _: &DataType,
         result: &DataType,
     ) -> Result<ArrayRef, ArrowError> {
@@ -586,8 +586,8 @@ impl Accumulator for DecimalSum0 {
         Ok(Self { sum })
     }
 
-    fn finish(
-        all: &mut dyn Iterator<Item = &Self>,
+    fn finish<'a>(
+        all: impl ExactSizeIterator<Item = &'a Self>,
         _: &DataType,
         result: &DataType,
     ) -> Result<ArrayRef, ArrowError> {
@@ -641,8 +641,8 @@ impl Accumulator for DecimalAverage {
         })
     }
 
-    fn finish(
-        all: &mut dyn Iterator<Item = &Self>,
+    fn finish<'a>(
+        all: impl ExactSizeIterator<Item = &'a Self>,
         argument: &DataType,
         result: &DataType,
     ) -> Result<ArrayRef, ArrowError> {
