@@ -38,6 +38,7 @@ pub(crate) fn run(workspace: &Workspace, args: &TestArgs) -> Result<ExitCode, Fa
     };
     cargo("fmt --all --check")?;
     cargo("clippy --workspace --all-targets -- -D warnings")?;
+    cargo("clippy --package bench-suite --all-targets --features peers -- -D warnings")?;
     cargo("doc --workspace --no-deps")?;
     cargo("test --workspace")?;
     step::run("conform", &mut conform::command(workspace, &native)?)?;

@@ -38,7 +38,7 @@ enum What {
         /// Where the same tables go as Markdown
         #[arg(long, value_name = "FILE")]
         markdown: Option<PathBuf>,
-        /// Make the tables of the README anew
+        /// Make the tables of the README and of bench-suite/record/reference.md anew
         #[arg(long, conflicts_with = "record")]
         readme: bool,
     },
@@ -100,6 +100,8 @@ fn run(what: What) -> Result<ExitCode, TrialError> {
                 if let Some(new) = regenerated(&old, &rates(&trials)) {
                     write(&path, &new)?;
                 }
+                let all = reference().with_extension("md");
+                write(&all, &document(&trials, &judged))?;
             }
             Ok(ExitCode::SUCCESS)
         }
