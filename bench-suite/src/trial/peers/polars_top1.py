@@ -4,7 +4,7 @@ import time
 
 import polars as pl
 
-rows = pl.read_ipc(sys.argv[1], memory_map=False)
+rows = pl.read_ipc(sys.argv[1]).rechunk()
 
 
 def winners():
