@@ -73,7 +73,10 @@ pub fn conditions(trials: &Trials) -> String {
         ),
         run.threads,
         run.cpu.as_deref().unwrap_or(unknown),
-        run.compiler.as_deref().unwrap_or("an unknown compiler"),
+        run.compiler
+            .as_deref()
+            .and_then(|version| version.lines().next())
+            .unwrap_or("an unknown compiler"),
         run.profile,
         run.commit
             .as_deref()
