@@ -9,7 +9,7 @@ pub(crate) struct Dot {
     pub(crate) value: f64,
     pub(crate) least: f64,
     pub(crate) greatest: f64,
-    /// Whether the value is written beside it.
+    /// Whether the value is written at the end of the line.
     pub(crate) is_labelled: bool,
 }
 
@@ -33,7 +33,7 @@ impl Axis {
         Self { least, greatest }
     }
 
-    /// Where a value is, in percent of the width: room is left for the number beside the last dot.
+    /// Where a value is, in percent of the width: room is left for the number at the end of the line.
     fn place(&self, value: f64) -> f64 {
         2.0 + 84.0 * (value / self.least).ln() / (self.greatest / self.least).ln()
     }
@@ -98,7 +98,7 @@ pub(crate) fn chart(strips: &[Strip], unit: &str) -> Markup {
                                     title { (dot.engine) ": " (shown(dot.value, unit)) }
                                 }
                                 @if dot.is_labelled {
-                                    text x=(percent(axis.place(dot.value.max(dot.greatest)))) dx="9" y="16" { (shown(dot.value, unit)) }
+                                    text x="100%" y="16" text-anchor="end" { (shown(dot.value, unit)) }
                                 }
                             }
                         }
